@@ -28,9 +28,9 @@ const MAGIC: &str = "efa-bench";
 /// description.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 
-/// The interval at which a silent host is probed, and the number of probes that it may leave
-/// unanswered.
+/// The interval at which a silent host is probed.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// The number of probes that a host may leave unanswered.
 const PROBES_MAX: u32 = 3;
 
 /// The first frame in both directions, whose form never changes.
@@ -63,7 +63,8 @@ pub enum Message {
     Point(PointSpec),
     /// From the receiver of a bandwidth point: the measured window is over.
     WindowDone,
-    /// From the receiver of a bandwidth point: messages that were sent are still arriving.
+    /// From either side: work that the other side waits for goes on. A server that receives says
+    /// so while messages are still arriving, the client while a point lasts, and once it is warm.
     Working,
     /// From the sender of a bandwidth point: the number of messages that each thread has sent in
     /// all.

@@ -43,9 +43,10 @@ pub(crate) struct Link<B> {
     random: Option<Random>,
     /// The number of operations of which one completes.
     complete_every: usize,
-    /// The number of operations since the last one that asked for a completion, and the number of
-    /// those that are not known to be complete; only used if not every operation completes.
+    /// The number of operations since the last one that asked for a completion; only used if not
+    /// every operation completes.
     quiet_posts: usize,
+    /// The number of operations that are not known to be complete; only used likewise.
     quiet_in_flight: usize,
     /// The number of this side's operations that have completed, or were done at once.
     pub(crate) completed: u64,

@@ -90,7 +90,7 @@ impl Watched {
 
 impl Live {
     /// Prints the part with this number:
-    /// "[  2.00-  3.00 s]    103,422/s  mean 9.52 µs  longest 412 µs".
+    /// "[   2.00-   3.00 s]       103422/s   mean 9.52 µs   longest 412 µs".
     fn say(&self, number: u32, part: Part) {
         let (from, every) =
             (self.every.as_secs_f64() * f64::from(number), self.every.as_secs_f64());

@@ -56,8 +56,9 @@ pub(crate) struct Recorder {
     parts: Vec<Part>,
     watcher: Option<Watcher>,
     reports: Sender<Report>,
-    /// The number of parts of the window that are over, and the number of those that are not.
+    /// The number of parts of the window that are over.
     over: u32,
+    /// The number of parts of the window that are not over.
     left: u128,
 }
 

@@ -115,12 +115,11 @@ pub(crate) enum Posted {
     Full,
 }
 
-/// The work to do with a slot.
+/// The work to do with a slot. An offset is a position in the peer's memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Send,
     Inject,
-    /// The offset is a position in the peer's memory in bytes.
     Read {
         offset: u64,
     },

@@ -42,8 +42,9 @@ pub(crate) struct Null {
     rx: usize,
     offered: VecDeque<usize>,
     done: VecDeque<Completion>,
-    /// The number of messages that were sent, and the number that arrived.
+    /// The number of messages that were sent.
     pub(crate) taken: u64,
+    /// The number of messages that arrived.
     pub(crate) delivered: u64,
 }
 

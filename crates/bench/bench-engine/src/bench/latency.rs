@@ -105,9 +105,9 @@ pub(super) struct Pinger<'a, B> {
     datagrams: bool,
     sequence: u64,
     lost: u64,
-    /// The number of messages that were sent again, and the number whose answer is no longer waited
-    /// for.
+    /// The number of messages that were sent again.
     repeated: u64,
+    /// The number of messages whose answer is no longer waited for.
     given_up: u64,
     /// The time since when the present round trip waits for a lost datagram.
     lost_since: Option<Instant>,

@@ -94,8 +94,9 @@ impl Workload for OpenLoop {
 /// The findings of one thread.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// The times of all requests intended for the window, and of those that were answered.
+    /// The response times of all requests that were intended for the window.
     pub(crate) response: RoundTrips,
+    /// The service times of those that were answered.
     pub(crate) service: RoundTrips,
     /// The number of requests that were intended for the measured window.
     pub(crate) intended: u64,
@@ -347,7 +348,7 @@ impl<B: Backend> Generator<'_, B> {
         Ok(true)
     }
 
-    /// Handles answers. Returns false if there were none.
+    /// Handles answers. Returns false if no operation has completed.
     #[inline]
     fn collect(&mut self) -> Result<bool, Failure> {
         if self.link.poll()? == 0 {

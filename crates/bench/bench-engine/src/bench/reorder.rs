@@ -23,11 +23,13 @@ pub(super) struct Reorder {
     next: u64,
     /// The room of each message that waits, at its number modulo the length of this table.
     waiting: Vec<u32>,
-    /// The copies of messages, as far as room was ever used, and the numbers of free rooms.
+    /// The copies of messages, as far as room was ever used.
     room: Vec<u8>,
+    /// The numbers of free rooms.
     free: Vec<u32>,
-    /// The number of messages that had to wait, and the most that waited at the same time.
+    /// The number of messages that had to wait.
     pub(super) held: u64,
+    /// The most messages that waited at the same time.
     pub(super) held_most: u64,
     pub(super) duplicates: u64,
 }
@@ -53,7 +55,8 @@ impl Reorder {
         })
     }
 
-    /// Takes message `number`. Returns how many more messages are in order now.
+    /// Takes message `number`. Returns how many messages may be handed on now: 0, or this one and
+    /// those that waited for it.
     #[inline]
     pub(super) fn take(&mut self, number: u64, payload: &[u8]) -> Result<u64, Failure> {
         if number != self.next {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bench_record::counted::Counts;
 
-/// The file beside the counters that says how old they may be in ms, and the age if there is no
-/// such file (`struct rdma_hw_stats`).
+/// The file beside the counters that says how old they may be in ms (`struct rdma_hw_stats`).
 const LIFESPAN: &str = "lifespan";
+/// The age of counters without such a file in ms.
 const LIFESPAN_MS: u64 = 10;
 /// The most readings until two are alike. The counters of a device that others use never rest.
 const READINGS_MAX: u32 = 8;

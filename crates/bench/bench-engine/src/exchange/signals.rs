@@ -143,9 +143,9 @@ impl Signals {
     }
 }
 
-/// The frames of [`Message::WindowDone`](super::Message::WindowDone) and
-/// [`Message::Ready`](super::Message::Ready) on the wire.
+/// The frame of [`Message::WindowDone`](super::Message::WindowDone) on the wire.
 const WINDOW_DONE: &[u8; 17] = b"\0\0\0\x0d\"window_done\"";
+/// The frame of [`Message::Ready`](super::Message::Ready) on the wire.
 const READY: &[u8] = b"\0\0\0\x07\"ready\"";
 
 /// Looks for an event without taking anything from the socket and without changing the socket,

@@ -17,9 +17,9 @@ pub(crate) struct Traffic {
     pub(crate) reads: u64,
     /// The bytes of all messages and READs.
     pub(crate) bytes: u64,
-    /// The number of parts of files or flows among these messages, and the number of their bytes
-    /// without headers.
+    /// The number of parts of files or flows among these messages.
     pub(crate) chunks: u64,
+    /// The number of bytes of these parts without headers.
     pub(crate) content_bytes: u64,
 }
 
@@ -30,14 +30,15 @@ pub(crate) struct Calls {
     pub(crate) times: Times,
     /// The times of the parts of operations.
     pub(crate) parts: Times,
-    /// The ages of operations that were due and not done when the window closed, and of their parts
-    /// (open loop).
+    /// The ages of operations that were due and not done when the window closed (open loop).
     pub(crate) unended: Times,
+    /// The ages of the parts of these operations.
     pub(crate) unended_parts: Times,
     /// The window, by a clock that all threads share.
     pub(crate) span: Span,
-    /// The processor time of this thread in ns, and that of the process.
+    /// The processor time of this thread in ns.
     pub(crate) cpu_ns: u64,
+    /// The processor time of the process in ns.
     pub(crate) process_cpu_ns: u64,
     pub(crate) traffic: Traffic,
     /// The time by which the schedule was behind at the end, in ns (open loop).

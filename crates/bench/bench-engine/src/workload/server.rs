@@ -63,12 +63,15 @@ impl Clocks {
 pub(super) struct Cost {
     calls: u64,
     served: u64,
-    /// The number of operations of the first call, and the clocks when it had come.
+    /// The number of operations of the first call.
     first: u64,
+    /// The clocks when the first call had come.
     start: Clocks,
-    /// The number of operations since then at the last reading, and the times.
+    /// The number of operations after the first call, at the last reading.
     operations: u64,
+    /// The processor time of this thread from the first call to the last reading.
     cpu_ns: u64,
+    /// The same of the process.
     process_cpu_ns: u64,
 }
 

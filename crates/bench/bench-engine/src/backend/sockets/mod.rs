@@ -1,5 +1,5 @@
-//! Plain sockets, as a program without any fabric library would use them: one system call per
-//! message sent, polled without sleeping.
+//! Plain sockets, as a program without any fabric library would use them: one system call for each
+//! message or list of messages, polled without sleeping unless the job asks for events.
 
 mod slots;
 mod tcp;

@@ -47,9 +47,9 @@ pub(crate) struct Tcp {
     stream: TcpStream,
     slots: Slots,
     lengths: Lengths,
-    /// Sends that the kernel has not taken completely, oldest first, and the number of bytes that
-    /// it has taken of the first one.
+    /// Sends that the kernel has not taken completely, oldest first.
     unsent: VecDeque<Unsent>,
+    /// The number of bytes that the kernel has taken of the oldest of them.
     written_bytes: usize,
     /// True if the kernel took nothing the last time; the next poll asks again.
     is_blocked: bool,

@@ -8,9 +8,11 @@ use super::contents::add;
 use super::mesh::{Exchange, Mesh};
 use crate::backend::Backend;
 
-/// The steps before and after those of doubling.
+/// The step before those of doubling.
 const FOLD: u32 = 0;
+/// The step after those of doubling.
 const UNFOLD: u32 = 1;
+/// The first step of doubling.
 const FIRST: u32 = 2;
 
 /// Adds the data of all ranks, so that every rank gets the sum; the addend of this rank is in

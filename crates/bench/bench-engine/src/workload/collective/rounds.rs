@@ -15,9 +15,10 @@ use crate::bench::{RoundTrips, rma};
 use crate::measure::Random;
 use crate::workload::prelude::*;
 
-/// The number of operations of the first round; later ones have more while a round lasts no longer
-/// than `ROUND`.
+/// The number of operations of the first round; later ones have more while a round is shorter than
+/// `ROUND`.
 const ROUND_FROM: usize = 16;
+/// The time that a round should last, so that the time between rounds costs little.
 const ROUND: Duration = Duration::from_millis(2);
 /// The most operations of a round.
 const ROUND_MAX: usize = 4096;
@@ -34,9 +35,9 @@ struct Rounds<'a, B> {
     validate: bool,
     operation: u64,
     validated: u64,
-    /// The times of each operation of a round in ns, and their check: of this rank, then of another
-    /// one.
+    /// The times of each operation of a round at this rank in ns, and their check.
     times_ns: Vec<u8>,
+    /// The same of another rank.
     theirs_ns: Vec<u8>,
 }
 

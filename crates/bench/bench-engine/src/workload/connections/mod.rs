@@ -4,8 +4,8 @@
 //! endpoints that come and go, so that the times include no control connection:
 //!
 //! ```text
-//! client   open ──► say "open" ──► exchange addresses, connect ──► one round trip ──► close
-//! server            hear it ► open ► exchange, connect ──────────► echo ────────────► close
+//! client   say "open" ──► open ──► exchange addresses, connect ──► one round trip ──► close
+//! server   hear it ─────► open ──► exchange addresses, connect ──► echo ────────────► close
 //! ```
 
 mod talk;
@@ -30,9 +30,9 @@ use crate::workload::prelude::*;
 const DEPTH: usize = 16;
 /// The length of the longest address that is exchanged, with its length field, in bytes.
 const MESSAGE_BYTES: usize = 1024;
-/// The client's message that a connection comes, and the byte that goes over the connection and
-/// back.
+/// The client's message that a connection comes.
 const OPEN: &[u8] = b"open";
+/// The byte that goes over the connection and back.
 const BYTE: &[u8] = b"x";
 
 const KINDS: [&str; 1] = ["connection"];
@@ -155,7 +155,8 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Makes one connection. Returns the moments at which its parts ended, except the last part.
+    /// Makes one connection. Returns the moment at which it began, and those at which its parts
+    /// ended, except the last part.
     fn make<B: Backend>(&self, lasting: &mut Link<B>) -> Result<[Instant; 4], Failure> {
         let mut talk = Talk::new(lasting, self.port, Side::Client);
         talk.say(OPEN)?;

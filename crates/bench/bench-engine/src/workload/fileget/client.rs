@@ -20,8 +20,9 @@ const WARMUP_FILES: u64 = 1;
 #[derive(Debug, Clone, Copy)]
 struct Get {
     since: Instant,
-    /// The number of chunks that have come, and the number of those of which the server knows.
+    /// The number of chunks that have come.
     come: usize,
+    /// The number of chunks of which the server knows that they have come.
     granted: usize,
     /// The checksum of the chunks that have come.
     checksum: u64,

@@ -16,8 +16,9 @@ use crate::workload::server::{Answer, Cost, until_told};
 struct Sending {
     /// The client's number of the file.
     number: u32,
-    /// The number of chunks that were sent, and the number that may be sent.
+    /// The number of chunks that were sent.
     sent: usize,
+    /// The total number of chunks that may be sent.
     limit: usize,
     /// The reason why the file is not sent, which is sent instead.
     error: Option<Code>,

@@ -101,8 +101,9 @@ impl Flow {
 struct Receiver {
     point: PointSpec,
     flows: Vec<Flow>,
-    /// The number of flows that have not ended, and the time since when they run.
+    /// The number of flows that have not ended.
     running: usize,
+    /// The time since when the flows run.
     since: Instant,
     times: Times,
     /// The meter of flows without an end.

@@ -12,8 +12,9 @@ pub(super) struct Meter {
     since: Option<Instant>,
     /// The bytes of each flow in the present interval.
     bytes: Vec<u64>,
-    /// The bytes of whole intervals, flow by flow, and the length of each interval.
+    /// The bytes of each flow in whole intervals, interval by interval.
     rows: Vec<u64>,
+    /// The length of each whole interval in s.
     seconds: Vec<f64>,
 }
 

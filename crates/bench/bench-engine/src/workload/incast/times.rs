@@ -12,11 +12,13 @@ pub(super) struct Times {
     bursts: u64,
     transfers: u64,
     sum_us: f64,
-    /// The sums over bursts of their shortest time, their longest time and the fairness of their
-    /// rates.
+    /// The sum over bursts of their shortest times.
     min_us: f64,
+    /// The sum over bursts of their longest times.
     max_us: f64,
+    /// The sum over bursts of the fairness of their rates.
     jain: f64,
+    /// The longest time of any burst.
     worst_us: f64,
 }
 

@@ -28,7 +28,7 @@ const FIRST_LEAF: usize = 1 + FAN_OUT;
 const WORD_BYTES: usize = 8;
 /// The length of a key and a child in bytes.
 const PAIR_BYTES: usize = 2 * WORD_BYTES;
-/// The number of low bits of a key that do not follow from its number.
+/// The number of low bits of a key that are a hash of its number.
 const SPREAD_BITS: u32 = 16;
 
 /// Returns the key with number `index`. Keys ascend with their numbers, with irregular gaps.

@@ -34,8 +34,9 @@ struct Lookup {
     index: u64,
     key: u64,
     since: Instant,
-    /// The node to READ next, and its level.
+    /// The node to READ next.
     node: usize,
+    /// The level of that node.
     level: usize,
 }
 

@@ -35,7 +35,7 @@ pub(super) enum Log {
 }
 
 impl Workload for Log {
-    // A value tells its key.
+    // A record carries its number.
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {

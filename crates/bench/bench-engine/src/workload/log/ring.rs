@@ -20,18 +20,21 @@ struct Group {
 /// The groups by number: `begin <= committed <= end`.
 pub(super) struct Ring {
     groups: Vec<Group>,
-    /// The records of all places, and the time at which each record was due.
+    /// The records of all places.
     memory: Vec<u8>,
+    /// The time at which each record was due.
     due: Vec<Instant>,
     group: usize,
     record_bytes: usize,
-    /// The oldest group that a replica may lack, the first group that is not committed, and the
-    /// next group.
+    /// The oldest group that a replica may lack.
     begin: u64,
+    /// The first group that is not committed.
     committed: u64,
+    /// The next group.
     end: u64,
-    /// The number of records in the next group so far, and in all groups.
+    /// The number of records in the next group so far.
     making: usize,
+    /// The number of records in all groups.
     records: u64,
 }
 

@@ -16,12 +16,13 @@ const BATCH: u64 = 128;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub(super) tuples_made: u64,
-    /// The number of buffers that were sent to other nodes, and the number of bytes of tuples in
-    /// them.
+    /// The number of buffers that were sent to other nodes.
     pub(super) buffers_sent: u64,
+    /// The number of bytes of tuples in these buffers.
     pub(super) bytes_sent: u64,
-    /// The same numbers for the buffers that came from other nodes.
+    /// The number of buffers that came from other nodes.
     pub(super) buffers_taken: u64,
+    /// The number of bytes of tuples in these buffers.
     pub(super) bytes_taken: u64,
     /// The number of tuples of this node's partition, from other nodes and from itself.
     pub(super) tuples_taken: u64,

@@ -15,8 +15,9 @@ pub(super) struct Incoming {
     depth: u64,
     step: u64,
     taken: u64,
-    /// The number of buffers of which the sender knows, and the number of messages that told it.
+    /// The number of buffers of which the sender knows that they were taken.
     told: u64,
+    /// The number of messages that told it.
     grants: u64,
     sum: Sum,
     seen: Seen,

@@ -12,14 +12,16 @@ use crate::workload::prelude::*;
 pub(super) struct Outgoing {
     tuple_bytes: usize,
     buffer_bytes: usize,
-    /// The buffer that is being filled, and the number of its bytes that are filled.
+    /// The buffer that is being filled.
     slot: Option<usize>,
+    /// The number of bytes of the buffer that are filled.
     filled_bytes: usize,
     /// True if the buffer is to leave.
     is_due: bool,
     sent: u64,
-    /// The number of buffers that may be sent in all, and how often it was raised.
+    /// The number of buffers that may be sent in all.
     granted: u64,
+    /// The number of messages that have raised it.
     grants: u64,
     sum: Sum,
     /// True if the end was announced.

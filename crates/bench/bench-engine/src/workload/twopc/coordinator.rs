@@ -29,8 +29,9 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 struct Transaction {
     phase: Phase,
-    /// The participants whose message is waited for, and those that voted yes, a bit each.
+    /// The participants whose message is waited for, a bit each.
     waiting: u64,
+    /// The participants that voted yes, a bit each.
     yes: u64,
     since: Instant,
     /// The number of the transaction among all.

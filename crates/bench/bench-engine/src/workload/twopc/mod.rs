@@ -27,12 +27,12 @@ const ROW_BYTES: usize = 8;
 /// A lane of the workload.
 pub(super) enum TwoPhase {
     Coordinator(Demand),
-    /// A participant with its rows; true if they are locked.
+    /// A participant with its rows, and whether transactions lock them.
     Participant(Rows, bool),
 }
 
 impl Workload for TwoPhase {
-    // A value tells its key.
+    // A record carries the number of its transaction.
     const LEAST_BYTES: usize = SEQUENCE_BYTES;
 
     fn message_bytes(_job: &JobSpec, size_bytes: usize, _parameter: usize) -> usize {

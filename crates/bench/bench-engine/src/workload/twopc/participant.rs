@@ -17,8 +17,9 @@ struct Participant<'a> {
     rows: &'a mut Rows,
     has_locks: bool,
     point: PointSpec,
-    /// The row of each transaction that is prepared, by the transaction's place, and its record.
+    /// The row of each transaction that is prepared, by the transaction's place.
     prepared: Vec<Option<usize>>,
+    /// The record of each transaction that is prepared, by the transaction's place.
     records: Vec<u8>,
     out: Outbox,
     cost: Cost,
