@@ -15,11 +15,13 @@ pub struct Snapshot {
     pub counts: Counts,
 }
 
-/// Counters of sent bytes or packets, of all sources, and the number of bytes or packets that each
-/// counts (InfiniBand's port counters count words of four bytes).
+/// The counters of sent bytes, of all sources, and the number of bytes that each counts
+/// (InfiniBand's port counters count words of four bytes).
 const WIRE_BYTES: [(&str, u64); 3] =
     [("tx_bytes", 1), ("port_xmit_data", 4), ("IpExt.OutOctets", 1)];
+/// The counters of sent packets, and the number of packets that each counts.
 const PACKETS: [(&str, u64); 3] = [("tx_pkts", 1), ("port_xmit_packets", 1), ("Ip.OutRequests", 1)];
+/// The counters of packets that were sent again, likewise.
 const RETRANSMITTED: [(&str, u64); 3] =
     [("retrans_pkts", 1), ("packet_seq_err", 1), ("Tcp.RetransSegs", 1)];
 

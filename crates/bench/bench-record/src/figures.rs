@@ -11,9 +11,9 @@ use crate::spec::{Arrivals, Limit};
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct OpenLoop {
     pub arrivals: Arrivals,
-    /// The number of requests per second that were intended, and of those whose answer came within
-    /// the window.
+    /// The number of requests per second that were intended.
     pub offered_per_s: f64,
+    /// The number of requests per second whose answer came within the window.
     pub answered_per_s: f64,
     /// The number of requests that were given up, because the fabric was too far behind.
     pub unposted: u64,
@@ -35,10 +35,11 @@ pub struct Disorder {
     pub messages: u64,
     /// The largest distance of a message from a later one that came before, in messages.
     pub farthest: u64,
-    /// The number of messages that waited until all earlier ones had come, and the most that waited
-    /// at the same time, if messages were handed on in order.
+    /// The number of messages that waited until all earlier ones had come, if messages were handed
+    /// on in order.
     #[serde(default)]
     pub held: u64,
+    /// The most messages that waited at the same time.
     #[serde(default)]
     pub held_most: u64,
 }
@@ -145,9 +146,10 @@ impl Distribution {
 /// The goodput at the receiver within the measured window; MB = 10^6 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// The number of messages, and the length of the window; absent if a tool does not print them.
+    /// The number of messages; absent if a tool does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
+    /// The length of the window; absent if a tool does not print it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     pub mb_per_s: f64,
@@ -218,37 +220,40 @@ fn together<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -
 /// The counts of the receiver of a bandwidth point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceiverCount {
-    /// The number of messages and bytes within the window, and its length.
+    /// The number of messages within the window.
     pub messages: u64,
+    /// The number of bytes within the window.
     pub bytes: u64,
+    /// The length of the window.
     pub seconds: f64,
     /// The moment at which the window opened, in s by a clock that all threads of this side share.
     #[serde(default)]
     pub opened_s: f64,
     /// The number of messages of the whole point, warm-up and tail included.
     pub total: u64,
-    /// The number of messages whose content was checked, and how many of them were wrong or came
-    /// twice.
+    /// The number of messages whose content was checked.
     pub validated: u64,
+    /// The number of messages whose content was wrong.
     pub wrong: u64,
+    /// The number of messages that came twice.
     pub duplicates: u64,
     /// The number of messages whose sequence number was read.
     pub numbered: u64,
-    /// The number of messages with a sequence number that came after a later one of their thread,
-    /// and the largest distance in numbers.
+    /// The number of messages with a sequence number that came after a later one of their thread.
     pub overtaken: u64,
+    /// The largest distance of such a message from a later one that came before, in numbers.
     pub farthest: u64,
-    /// The number of messages that waited for earlier ones, if they are handed on in order, and the
-    /// most that waited at the same time.
+    /// The number of messages that waited for earlier ones, if they are handed on in order.
     #[serde(default)]
     pub held: u64,
+    /// The most messages that waited at the same time.
     #[serde(default)]
     pub held_most: u64,
     /// The number of transactions that were committed.
     pub committed: u64,
-    /// The processor time of the thread for `messages` in ns, if it was read (workloads), and that
-    /// of the whole process.
+    /// The processor time of the thread for `messages` in ns, if it was read (workloads).
     pub cpu_ns: u64,
+    /// The same of the whole process.
     pub process_cpu_ns: u64,
     /// The counts of a shuffle.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -123,7 +123,7 @@ pub struct Host {
     pub environment: BTreeMap<String, String>,
 }
 
-/// The fabric in use, as libfabric describes it.
+/// The fabric in use, as its library describes it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct FabricRecord {
     pub provider: String,
@@ -137,7 +137,7 @@ pub struct FabricRecord {
     /// The NUMA node of the adapter, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<usize>,
-    /// The text of `fi_info -v`.
+    /// The description in words; for libfabric the text of `fi_info -v`.
     pub text: String,
 }
 
@@ -178,9 +178,10 @@ pub struct Run {
     /// included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold_start_us: Option<f64>,
-    /// The processors that the measuring threads were kept on.
+    /// The first processor that the client's measuring threads were kept on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu: Option<usize>,
+    /// The first processor that the server's measuring threads were kept on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu: Option<usize>,
     /// The software device's counters after the run, by side, if there is such a device.
@@ -211,8 +212,9 @@ pub struct Method {
     pub flow: Flow,
     /// The number of nodes that took part, the client included.
     pub nodes: usize,
-    /// The number of measuring threads of each node, and of endpoints of each thread to each peer.
+    /// The number of measuring threads of each node.
     pub threads: usize,
+    /// The number of endpoints of each thread to each peer.
     pub endpoints: usize,
     /// The number of directions: if it is 2, both sides sent at the same time, and figures are of
     /// both directions together.

@@ -31,8 +31,8 @@ pub struct Point {
     /// The 95 % interval of the middle of the blocks, in their unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
-    /// The figure of each block in the order measured: median half round trip in µs, or goodput
-    /// in Gbit/s. The point itself is the middle block.
+    /// The figure of each block ([`Point::figure`]) in the order measured, such as the median half
+    /// round trip in µs or the goodput in Gbit/s. The point itself is the middle block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<f64>,
     /// The p99 of each block in µs, if each has one: shows how far tails differ.
@@ -55,14 +55,14 @@ pub struct Point {
     /// The figures of atomics that this tool did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub atomics: Option<Atomics>,
-    /// The mean of the same times, if a tool prints the mean only.
+    /// The mean of the times of `operation_time`, if a tool prints the mean only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_mean_us: Option<f64>,
     /// The number of messages per second that each thread was asked for; 0: as fast as it can.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rate_per_s: u64,
     /// The workload's own parameter: records in a message (piggyback), levels of the tree that the
-    /// client keeps (index), bytes of a chunk (fileget, incast) or of a buffer
+    /// client keeps (index), bytes of a chunk (fileget, incast, collective) or of a buffer
     /// (shuffle).
     #[serde(default, skip_serializing_if = "is_none")]
     pub parameter: usize,

@@ -9,10 +9,11 @@ pub struct Timeline {
     pub part_ms: f64,
     /// The number of operations that ended in each part.
     pub operations: Vec<u64>,
-    /// The mean and the longest time of the operations in each part in µs; 0 if none ended. Empty
-    /// if operations are not timed one by one.
+    /// The mean time of the operations in each part in µs; 0 if none ended. Empty if operations are
+    /// not timed one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mean_us: Vec<f64>,
+    /// The longest time of the operations in each part in µs, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub longest_us: Vec<f64>,
 }

@@ -28,26 +28,29 @@ pub struct Work {
     /// The number of READs of the peer's memory (index); 0 in files of workloads without READs.
     #[serde(default)]
     pub reads_per_call: f64,
-    /// The number of messages in both directions, and the number of bytes of all that crossed the
-    /// fabric, with the headers of the calls.
+    /// The number of messages in both directions.
     pub messages_per_call: f64,
+    /// The number of bytes of all that crossed the fabric, with the headers of the calls.
     pub bytes_per_call: f64,
-    /// The processor time of the measuring threads on each side in ns, polling included; 0: not
-    /// enough calls.
+    /// The processor time of the client's measuring threads in ns, polling included.
     pub client_cpu_ns: f64,
+    /// The processor time of a server's measuring threads in ns, polling included; 0: not enough
+    /// calls.
     pub server_cpu_ns: f64,
     /// The number of servers at which each operation is done (log, 2pc: all of them);
     /// `server_cpu_ns` and `server_process_cpu_ns` are those of one server.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub servers_per_call: usize,
-    /// The processor time of whole processes in ns, threads of the fabric included.
+    /// The processor time of the client's whole process in ns, threads of the fabric included.
     #[serde(default)]
     pub client_process_cpu_ns: f64,
+    /// The same of a server's whole process.
     #[serde(default)]
     pub server_process_cpu_ns: f64,
-    /// The processor time of the measuring threads for 10^9 bytes of files, in s.
+    /// The processor time of the client's measuring threads for 10^9 bytes of files, in s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_s_per_gb: Option<f64>,
+    /// The same of the server's measuring threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_s_per_gb: Option<f64>,
 }

@@ -31,8 +31,9 @@ pub(super) const ABOUT: About = About {
 /// The figures of connections that were made one after the other by each thread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Connections {
-    /// The number of connections of all threads that were made within the window, and their rate.
+    /// The number of connections of all threads that were made within the window.
     pub count: u64,
+    /// The number of these connections in a second.
     pub per_s: f64,
     /// The times of "open", "connect", "first message" and "close".
     pub parts: Vec<ActionTimes>,

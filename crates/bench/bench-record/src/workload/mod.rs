@@ -77,12 +77,14 @@ pub struct WorkSpec {
     /// The place where the server has its file.
     #[serde(default)]
     pub source: Source,
-    /// True for transactions, whose rows are locked from prepare to end if `locks` is true.
+    /// Whether the workload is one of transactions.
     #[serde(default)]
     pub transactions: bool,
+    /// Whether the rows of transactions are locked from prepare to end.
     #[serde(default)]
     pub locks: bool,
-    /// The rate that the client's link takes in Mbit/s; 0: it was not given.
+    /// The rate that the link of the client (incast) or of each node (shuffle) takes, in Mbit/s; 0:
+    /// it was not given.
     #[serde(default)]
     pub link_mbit_per_s: u64,
     /// The part that only one workload has.

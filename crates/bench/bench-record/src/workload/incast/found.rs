@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incast {
     pub flows: usize,
-    /// The rate that the receiver can take in Gbit/s, and the source of this number.
+    /// The rate that the receiver can take in Gbit/s.
     pub ideal_gbps: f64,
+    /// The source of this rate.
     pub ideal_from: IdealFrom,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<Bursts>,
@@ -33,9 +34,11 @@ pub struct Bursts {
     pub bursts: u64,
     pub ideal_us: f64,
     pub mean_us: f64,
-    /// The means over bursts of the fastest flow, of all flows and of the slowest flow.
+    /// The time of the fastest flow of a burst, as a mean over bursts.
     pub min_to_ideal: f64,
+    /// The mean time of all flows of all bursts.
     pub mean_to_ideal: f64,
+    /// The time of the slowest flow of a burst, as a mean over bursts.
     pub max_to_ideal: f64,
     /// The time of the slowest flow of all bursts.
     pub worst_to_ideal: f64,
@@ -49,13 +52,15 @@ pub struct Shares {
     /// The mean length of an interval.
     pub interval_ms: f64,
     pub fair_gbps: f64,
-    /// Jain's index of the flows' throughput over all intervals, and the lowest of one interval.
+    /// Jain's index of the flows' throughput over all intervals.
     pub jain: f64,
+    /// The lowest index of one interval.
     pub jain_worst: f64,
     /// The mean throughput of the flow in which it is lowest.
     pub flow_min_to_fair: f64,
-    /// The lowest and the highest throughput of any flow in any interval.
+    /// The lowest throughput of any flow in any interval.
     pub min_to_fair: f64,
+    /// The highest throughput of any flow in any interval.
     pub max_to_fair: f64,
     /// The throughput of each flow in each interval in Gbit/s.
     pub flows_gbps: Vec<Vec<f64>>,

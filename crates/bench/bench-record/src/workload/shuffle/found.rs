@@ -8,12 +8,13 @@ use crate::{Bandwidth, ReceiverCount, Span};
 /// The counts of one thread of a node within its window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShuffleCount {
-    /// The number of tuples that the thread made, and the number of those of its partition that it
-    /// took.
+    /// The number of tuples that the thread made.
     pub made: u64,
+    /// The number of tuples of its partition that the thread took.
     pub taken: u64,
-    /// The number of buffers that the thread sent, and the number of bytes of tuples in them.
+    /// The number of buffers that the thread sent.
     pub buffers_sent: u64,
+    /// The number of bytes of tuples in these buffers.
     pub bytes_sent: u64,
     /// The time from the beginning of the block until all tuples of the thread's partition had
     /// come, in ns.
@@ -30,22 +31,25 @@ pub struct Shuffle {
     pub tuples: u64,
     /// The rate of tuples of all nodes, in millions a second.
     pub mtuples_per_s: f64,
-    /// The rate of tuples that a node gets from others: the mean, that of the slowest node and that
-    /// of the busiest.
+    /// The rate of tuples that a node gets from others, as a mean over nodes.
     pub gb_per_s: f64,
+    /// The rate of the slowest node.
     pub gb_per_s_min: f64,
+    /// The rate of the busiest node.
     pub gb_per_s_max: f64,
     /// The rate of the busiest node, in percent of the rate that its link takes (`--link-gbit`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_percent: Option<f64>,
     /// The processor time of the measuring threads of all nodes for a tuple, to make it and to take
-    /// it, polling included; and that of whole processes, threads of the fabric included.
+    /// it, polling included.
     pub cpu_ns_per_tuple: f64,
+    /// The same of whole processes, threads of the fabric included.
     pub process_cpu_ns_per_tuple: f64,
     /// The share of the room in the sent buffers that tuples filled.
     pub fill: f64,
-    /// The largest partition over the mean: in tuples, and in the time until it was complete.
+    /// The tuples of the largest partition over those of the mean partition.
     pub load_max_to_mean: f64,
+    /// The longest time until a partition was complete over the mean time.
     pub time_max_to_mean: f64,
 }
 
