@@ -25,6 +25,7 @@ struct Found {
     /// The range from the lowest to the highest, as a share of the middle; `None` for a single
     /// figure.
     ours_spread: Option<f64>,
+    /// The same of the reference.
     reference_spread: Option<f64>,
 }
 

@@ -25,10 +25,13 @@ pub(crate) enum Across {
 /// The quantity on the vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
-    /// Half a round trip in µs.
+    /// The mean of half round trips in µs.
     Mean,
+    /// The shortest half round trip in µs.
     Min,
+    /// The median of half round trips in µs.
     P50,
+    /// The 99th percentile of half round trips in µs.
     P99,
     /// Payload in 10^9 bits a second.
     Goodput,

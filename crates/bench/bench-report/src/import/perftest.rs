@@ -35,8 +35,9 @@ const TESTS: [(&str, Figure, Operation); 10] = [
 /// Bytes of a unit of bandwidth, by the end of its title.
 const UNITS: [(&str, f64); 3] = [("[MB/sec]", MIB), ("[MiB/sec]", MIB), ("[Gb/sec]", GBIT)];
 const GBIT: f64 = 1e9 / 8.0;
-/// Bandwidths have two decimals, rates in millions of messages six.
+/// The value of one unit of the last digit of a bandwidth, which has two decimals.
 const AVERAGE_STEP: f64 = 0.01;
+/// The value of one unit of the last digit of a rate in millions of messages, which has six.
 const RATE_STEP: f64 = 1e-6;
 
 /// Settings that identify a measurement beside its title.

@@ -19,9 +19,9 @@ pub(crate) struct Aspect {
     pub(crate) is_tail: bool,
 }
 
-/// The noise of figures and of their tails in percent: two runs of one program differ by as much on
-/// a quiet machine.
+/// The noise of figures in percent: two runs of one program differ by as much on a quiet machine.
 const NOISE_PERCENT: f64 = 5.0;
+/// The noise of the tails of figures in percent.
 const TAIL_NOISE_PERCENT: f64 = 20.0;
 
 pub(super) const MEDIAN: Aspect = Aspect {

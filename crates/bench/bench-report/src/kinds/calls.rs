@@ -52,10 +52,12 @@ const FILE_CPU: Aspect = Aspect {
     ..CALL_CPU
 };
 
-/// The aspects by which workloads are chosen, the first one first: the number of operations, or how
-/// long one takes.
+/// The aspects by which workloads are chosen, the first one first: the number of operations, how
+/// long one takes, and its cost.
 pub(crate) const BY_RATE: &[Aspect] = &[CALL_RATE, OPERATION_P99, CALL_CPU];
+/// The same without the cost, for operations that come one by one.
 pub(crate) const ONE_BY_ONE: &[Aspect] = &[CALL_RATE, OPERATION_P99];
+/// The number of operations alone.
 pub(crate) const RATE_ALONE: &[Aspect] = &[CALL_RATE];
 /// The aspects if operations come by the clock, at a requested rate.
 const BY_THE_CLOCK: &[Aspect] = &[OPERATION, OPERATION_P99, CALL_CPU];

@@ -136,8 +136,9 @@ struct Curve {
     size_bytes: usize,
     first: Stream,
     best: Stream,
-    /// The shallowest stream that is nearly as good as the best, and the one before it that is not.
+    /// The shallowest stream that is nearly as good as the best.
     needed: Stream,
+    /// The stream before it, which is not; `None` if there is none.
     before: Option<Stream>,
     deepest: usize,
 }

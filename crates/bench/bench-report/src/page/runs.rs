@@ -50,7 +50,7 @@ pub(super) fn all_measurements(runs: &[Run]) -> Section {
     Section { title: "All measurements".to_owned(), data, ..Section::default() }
 }
 
-/// Renders what libfabric says about each fabric, set-up times, and device counters.
+/// Renders what the library of each fabric says about it, first round trips, and device counters.
 pub(super) fn fabrics(runs: &[Run]) -> Section {
     let titles = ["run", "benchmark", "provider", "domain", "MTU B", "first round trip µs"];
     let mut table = Table::new("Fabrics measured", &titles, 4);

@@ -100,7 +100,7 @@ fn pairs(quantity: Quantity, both: Vec<(Figure, Figure)>) -> Vec<Pair> {
     both.into_iter().map(pair).collect()
 }
 
-/// Renders the pairs that tell most: "64 B 2.1 µs and 8.9 µs (4.2 times)".
+/// Renders the pairs that tell most: "64 B 2.100 µs and 8.900 (4.24 times)".
 fn evidence(quantity: Quantity, subjects: [Subject; 2], pairs: &[Pair]) -> String {
     let unit = quantity.unit();
     let of = |pair: &Pair| {

@@ -17,7 +17,9 @@ const GOODPUT: Quantity = Quantity::Goodput { pairs: 1 };
 
 /// The greatest size in bytes of the small and medium messages on the slides.
 const MEDIUM_MAX_BYTES: usize = 8192;
+/// The greatest size in bytes of the small messages.
 const SMALL_MAX_BYTES: usize = 512;
+/// The least size in bytes of the large messages.
 const LARGE_MIN_BYTES: usize = 64 << 10;
 
 /// The factor on the last slide.

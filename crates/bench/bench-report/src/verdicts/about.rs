@@ -34,8 +34,8 @@ pub(crate) fn about(results: &Results, runs: &[Run], names: &[&str]) -> About {
     About { title, text }
 }
 
-/// Describes where and when: "Measured over loopback on vm (AMD EPYC, 2 cores), 2026-11-22 18:05
-/// UTC; cores near: 112 ns (78 points)".
+/// Describes where and when: "Over loopback, on vm (AMD EPYC, 2 cores), 2026-11-22 18:05 UTC; cores
+/// near: 112 ns (78 points).".
 fn place(results: &Results, runs: &[Run], names: &[&str]) -> String {
     let date = results.date.replace('T', " ");
     let date = date.trim_end_matches('Z').rsplit_once(':').map_or("", |(minutes, _)| minutes);

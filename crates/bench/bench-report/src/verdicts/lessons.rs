@@ -20,6 +20,7 @@ const WORTH: f64 = 1.1;
 
 /// The text if the cores were near for some and far for others.
 const APART: &str = "Cannot be told: the cores were near for some and far for others.";
+/// The recommendation that goes with it.
 const ALIKE: &str = "Measure again with the cores in the same places (--cpu, --server-cpu).";
 
 /// The subject of a lesson, what was measured, and what follows.

@@ -11,11 +11,15 @@ use crate::kinds::aspect::Aspect;
 use crate::kinds::{self, Kind, SMALL_BYTES};
 use crate::settings::{self, DEPTH, ENDPOINT, RX_DEPTH, SIZE, Setting};
 
-/// The usual settings: what most applications send, and where most tables look.
+/// The usual size of messages whose time is compared: what most applications send.
 const LATENCY_BYTES: usize = 64;
+/// The usual size of the messages of streams, where most tables look.
 const STREAM_BYTES: usize = 8192;
+/// The usual size of messages whose number is compared.
 const RATE_BYTES: usize = 16;
+/// The usual depth of streams.
 const STREAM_DEPTH: usize = 256;
+/// The usual size of collective operations.
 const RANK_BYTES: usize = 1024;
 
 /// A measurement that several fabrics have.

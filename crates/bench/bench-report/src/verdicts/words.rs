@@ -140,7 +140,8 @@ fn in_words(aspect: &Aspect, change: Change, new: f64, base: f64) -> String {
     }
 }
 
-/// Renders the certainty, in the direction of the words: "1.9 to 2.3 times (95 %, 5 and 5 blocks)".
+/// Renders the certainty, in the direction of the words: "1.9 to 2.3 times as fast (95 %, 5 and 5
+/// blocks)".
 fn certainty(aspect: &Aspect, ours: &Point, theirs: &Point) -> String {
     let (own, other) = (ours.blocks.len(), theirs.blocks.len());
     let Some(ratio) = ratio(aspect, ours, theirs) else {
