@@ -17,8 +17,9 @@ pub(super) struct Clock {
     left_s: f64,
     /// The estimated time of what is done.
     passed_s: f64,
-    /// The passed time of each step that has begun, and the index of the present step.
+    /// The passed time of each step that has begun.
     steps_s: BTreeMap<usize, f64>,
+    /// The index of the present step.
     step: usize,
     label: String,
 }

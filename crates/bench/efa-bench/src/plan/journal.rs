@@ -143,8 +143,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the file in `--out`; returns the events of the same plan if it did not come to its
-    /// end, else none.
+    /// Opens the file in `--out`; returns the events of the same plan if it has something left to
+    /// do, else none.
     pub(super) fn open(
         options: &PlanArgs,
         identity: &Identity,

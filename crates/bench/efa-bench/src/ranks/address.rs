@@ -17,8 +17,9 @@ pub(super) struct RankAddress {
     machine: String,
     /// The addresses by which the server may be reached, the likeliest first.
     addresses: Vec<String>,
-    /// The control port of the server, and the port of its lifeline.
+    /// The control port of the server.
     pub(super) port: u16,
+    /// The port of the server's lifeline.
     pub(super) leash_port: u16,
     /// A number that tells this server from another one that has its port later.
     pub(super) token: u64,

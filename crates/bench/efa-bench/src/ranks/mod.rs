@@ -119,7 +119,7 @@ fn gather(rendezvous: &mut Rendezvous, deadline: Instant) -> Result<Vec<Lifeline
         }
         for (index, lifeline) in lifelines.iter_mut().enumerate().filter(|(_, l)| l.is_none()) {
             let Some(rank_address) = rendezvous.look(index + 1, deadline)? else { continue };
-            // A rank_address may be an old one, of a job that has ended: then the new one is still
+            // The address may be an old one, of a job that has ended: then the new one is still
             // to come.
             match Lifeline::take(index + 1, &rank_address, deadline) {
                 Ok(taken) => *lifeline = Some(taken),

@@ -12,8 +12,9 @@ use super::{RanksArgs, Seat, environment};
 
 /// The key of a server's address.
 const KEY: &str = "efa-bench.rank_address";
-/// The time that a look lasts, and the time to wait after a look that found nothing.
+/// The time that a look at the launcher's server lasts.
 const LOOK: Duration = Duration::from_secs(1);
+/// The time to wait before each look into a folder.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The time that leaving the launcher's server may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
