@@ -16,12 +16,14 @@ use serde::{Deserialize, Serialize};
 const SAMPLES_MAX: usize = 1024;
 /// Maximum number of flows that are sampled one by one, spread evenly over all.
 const FLOWS_MAX: usize = 64;
-/// Number of queues and of switches that are reported, the busiest.
+/// Maximum number of queues that are reported, the busiest.
 const QUEUES_MAX: usize = 16;
+/// Maximum number of switches that are reported, the busiest.
 const SWITCHES_MAX: usize = 16;
-/// Depths of a queue are told apart in steps of an eighth to a quarter: four per doubling, from
-/// `2^FIRST_LOG2` bytes to 64 MiB. (With pauses a queue may be many times a link's buffer.)
+/// Logarithm of the depth in bytes from which on depths of a queue are told apart.
 const FIRST_LOG2: u32 = 10;
+/// Number of steps in which they are told apart, four per doubling, up to 64 MiB, with one
+/// below and one beyond. (With pauses a queue may be many times as deep as a link's buffer.)
 const STEPS: usize = 4 * 16 + 2;
 
 /// The samples of a run over time. Times and bytes count from the start of the run.

@@ -16,7 +16,7 @@ use crate::transport::{Delivery, Kind, Machine, Notice, Setup, SrdSocket, Transp
 use srd::HEADER_MAX;
 use std::collections::VecDeque;
 
-/// A host's adapter: sockets take turns, a packet each.
+/// A host's adapter: sockets take turns, of as many packets as their transports send in a row.
 #[derive(Debug, Default)]
 struct Adapter {
     waiting: VecDeque<SocketId>,

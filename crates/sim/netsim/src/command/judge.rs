@@ -4,8 +4,9 @@
 use crate::command::record::{Expected, Point, Run};
 use netsim::{Bound, Figures, Scenario};
 
-/// Word for a bound that is kept; a miss cannot be overlooked beside it.
+/// Word for a bound that is kept.
 const HELD: &str = "held";
+/// Word for a bound that is missed; it cannot be overlooked.
 const MISSED: &str = "MISSED";
 
 /// Returns the figures of some runs, each with its bounds. Runs that failed show none.

@@ -11,9 +11,9 @@ const MS: u64 = 1_000_000_000;
 /// Virtual time before anything is counted.
 const WARM_UP_PS: u64 = MS;
 const STREAM_PS: u64 = 12 * MS;
-/// Additional warm-up and measuring time for each message of a window, which may complete as a
-/// whole.
+/// Additional warm-up for each message of a window, which may complete as a whole.
 const WARM_UP_PER_MESSAGE_PS: u64 = 2_000_000;
+/// Additional measuring time for each message of a window.
 const STREAM_PER_MESSAGE_PS: u64 = 20_000_000;
 const PING_PONG_PS: u64 = 100 * MS;
 const LOADED_PS: u64 = 150 * MS;

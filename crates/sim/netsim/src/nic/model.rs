@@ -47,6 +47,7 @@ struct Pair {
     /// Packets of messages that are not whole yet, indexed by node. All messages of a direction are
     /// equally long, so counting tells when one is whole.
     received: [u32; 2],
+    /// Packets of messages that are not wholly completed yet, indexed by node.
     completed: [u32; 2],
     /// Receive window where a program may fall behind, with its limit in messages.
     receive_window: Option<(u32, ReceiveWindow)>,

@@ -5,14 +5,16 @@ use super::profile::Profile;
 use published::{Fabric, Measurement, Operation, Unit};
 use std::collections::BTreeMap;
 
-/// Maximum number of completions that perftest and efa-bench take at once.
+/// Maximum number of completions that perftest takes at once.
 const PERFTEST_POLL: u32 = 16;
+/// Maximum number of completions that efa-bench takes at once.
 const EFA_BENCH_POLL: u32 = 10;
 /// Number of messages per completion that perftest asks for on reliable connections, up to its
 /// window.
 const PERFTEST_MODERATION: u32 = 100;
-/// Batch of the generators of table C.8: 10 messages of 8,192 bytes.
+/// Number of messages in a batch of the generators of table C.8.
 const GENERATOR_BATCH: u32 = 10;
+/// Length of a message of these generators.
 const GENERATOR_BYTES: u32 = 8192;
 
 /// Runs benchmarks, each once.

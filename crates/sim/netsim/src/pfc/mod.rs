@@ -53,8 +53,9 @@ struct BufferedPacket {
 /// A link: the port that feeds it, and the share of the switch at its end that it fills.
 #[derive(Debug)]
 struct Port {
-    /// First and last of the packets that wait; `Pfc::waiting` links them.
+    /// First of the packets that wait; `Pfc::waiting` links them.
     first: Option<PacketId>,
+    /// Last of the packets that wait.
     last: Option<PacketId>,
     sending: Option<BufferedPacket>,
     /// Begin of the present pause.

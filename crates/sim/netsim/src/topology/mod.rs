@@ -208,8 +208,8 @@ impl Fabric {
         }
     }
 
-    /// Returns the reach over a link for switches that know of bad links if the others are
-    /// `unaware`.
+    /// Returns the reach over a link in the eyes of a switch that knows of a bad link only where
+    /// more than `unaware` know.
     fn reach_over(&mut self, link: LinkId, dst_host: HostId, unaware: KnownTo) -> Reach {
         let beyond = match self.end_of(link) {
             Node::Host(_) => Reach::Normal,

@@ -38,7 +38,7 @@ impl Fabric {
         node.or_else(|| switch().map(Node::Switch)).filter(|&node| self.name(node) == name)
     }
 
-    /// Names the kinds of switches, each with its number, for messages: "leaf0..leaf7,
+    /// Names the kinds of nodes, each with its numbers, for messages: "host0..host63, leaf0..leaf7,
     /// spine0..spine15".
     pub(crate) fn node_names(&self) -> String {
         let kind = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();

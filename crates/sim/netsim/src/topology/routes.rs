@@ -27,8 +27,8 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the reach of a way over this link, for switches that know of its state if the others
-    /// are at most `unaware`.
+    /// Returns the reach of a way over this link, which leads to `reach` beyond it, in the eyes of
+    /// a switch that knows of the link's state only where more than `unaware` know.
     pub(super) fn limit(self, unaware: KnownTo, reach: Reach) -> Reach {
         match (self.known_to > unaware, self.dead) {
             (false, _) => reach,
@@ -57,11 +57,13 @@ pub(super) struct Routes {
     /// Number of links that at least one switch knows to be bad.
     bad: u32,
     racks: u32,
-    /// Number of times that the tables were forgotten, and of known entries that were lost thereby.
+    /// Number of times that the tables were forgotten.
     pub(super) forgotten: u64,
+    /// Number of known entries that were lost thereby.
     pub(super) forgotten_entries: u64,
-    /// Places of the known entries in `own` and in `advertised`: few of all that there could be.
+    /// Places of the known entries in `own`: few of all that there could be.
     known_own: Vec<u32>,
+    /// Places of the known entries in `advertised`.
     known_advertised: Vec<u32>,
     /// Group of links that a switch itself uses, indexed by switch and rack.
     own: Vec<u32>,

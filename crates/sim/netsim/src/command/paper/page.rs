@@ -9,8 +9,9 @@ use crate::command::series::{self, Line};
 use netsim::Outcome;
 use report::{Axis, Chart, Page, Scale, Section, Series, Stroke, Table};
 
-/// Colours of the protocols, and of the ideal.
+/// Colours of the protocols.
 const LOOKS: [usize; 4] = [0, 1, 3, 4];
+/// Colour of the ideal.
 const IDEAL_LOOK: usize = 2;
 
 /// Builds the page.

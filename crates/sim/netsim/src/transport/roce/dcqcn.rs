@@ -46,9 +46,11 @@ pub(super) struct Limiter {
     alpha_at: Option<Time>,
     /// Time at which the increase timer expires, while the rate is limited.
     increase_at: Option<Time>,
-    /// Number of times that timer and counter have expired since the last cut.
+    /// Number of times that the timer has expired since the last cut.
     timers: u32,
+    /// Number of times that the counter of bytes has expired since the last cut.
     counters: u32,
+    /// Bytes sent since the counter expired, or since the last cut.
     counted_bytes: u64,
     /// Earliest time at which the next packet may leave.
     next_at: Time,

@@ -6,8 +6,9 @@
 use super::Flight;
 
 const PS_PER_MS: u64 = 1_000_000_000;
-/// Shortest and longest rise of the round-trip time that means a queue.
+/// Rise of the round-trip time below which there is no queue.
 const RISE_MIN_PS: u64 = 4 * PS_PER_MS;
+/// Rise of the round-trip time that always means a queue.
 const RISE_MAX_PS: u64 = 16 * PS_PER_MS;
 /// Divisor of the round-trip time: between the two bounds, a rise by this part means a queue.
 const RISE_DIVISOR: u64 = 8;
@@ -46,8 +47,9 @@ pub(super) struct HyStart {
     round_end: Option<u32>,
     /// Shortest round-trip time of the round before.
     last_ps: Option<u64>,
-    /// Shortest round-trip time of this round, with its samples.
+    /// Shortest round-trip time of this round.
     current_ps: u64,
+    /// Number of samples of this round.
     samples: u32,
     conservative: Option<Conservative>,
 }

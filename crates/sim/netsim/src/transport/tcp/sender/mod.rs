@@ -45,7 +45,7 @@ enum Mode {
 /// it found.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// One past the last segment that was sent before.
+    /// One past the last segment that had been sent then, the probe included.
     end: u32,
     /// Whether it repeated the last segment.
     repeats: bool,
