@@ -5,8 +5,9 @@ const NAME_CHARS_ALL: usize = 72;
 /// Minimum number of characters of a name.
 const NAME_CHARS_MIN: usize = 6;
 
-/// Maximum number of marks of an axis of equal factors.
+/// Maximum number of steps between the powers of ten that an axis marks.
 const DECADES_MAX: f64 = 20.0;
+/// Maximum number of steps between the marks of an axis of powers of two.
 const POWERS_MAX: f64 = 32.0;
 
 /// The spread of values along an axis.
@@ -170,7 +171,7 @@ fn ceil_125(value: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// Returns a round number above `value` that five equal steps divide well.
+/// Returns a round number that is not below `value` and that five equal steps divide well.
 fn nice_above(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let factor = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5, 10.0]
@@ -197,7 +198,8 @@ fn number(value: f64, scale: &Scale) -> String {
     trim(value)
 }
 
-/// Formats up to four significant digits without trailing zeros.
+/// Formats a number without trailing zeros: whole from 100 on, else with up to four decimals, or
+/// with up to four significant digits below 0.1.
 fn trim(value: f64) -> String {
     // 0.00001 is not 0.
     let zeros = (4_u8..12).find(|zeros| value.abs() >= 0.1_f64.powi(i32::from(*zeros) - 3));

@@ -25,7 +25,7 @@ pub struct Series {
     pub name: String,
     /// Colour and marker number; the same thing has the same number in every chart of a page.
     pub look: usize,
-    /// Solid or dashed.
+    /// Stroke of the line.
     pub stroke: Stroke,
     /// Pairs of x and y, sorted by x; values that a logarithmic axis cannot show are left out.
     pub points: Vec<(f64, f64)>,

@@ -59,7 +59,7 @@ fn without_tags(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Returns the end of code that begins with so many backticks: behind as many, in one paragraph.
+/// Returns the end of code that begins with so many backticks: behind as many, on the same line.
 fn code_end(text: &str, count: usize) -> Option<usize> {
     let mut at = count;
     while let Some(next) = text[at..].find('`') {

@@ -1,4 +1,5 @@
-//! A page as Markdown: everything but the plots, whose data tables stand in for them.
+//! A page as Markdown, without its long texts and the caller's markup. Plots are files beside it,
+//! or their data tables stand in for them.
 
 use std::fmt::Write;
 

@@ -38,7 +38,8 @@ pub enum Layout {
     /// On the first screen, before warnings and facts; a page with such sections is wide, and folds
     /// its facts.
     Lead,
-    /// Beside another one of this kind, where there is room; all but its chart is folded.
+    /// Beside another one of this kind, where there is room; its text, data and commands are
+    /// folded.
     Half,
     /// Behind its title, until it is opened.
     Folded,

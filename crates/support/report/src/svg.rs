@@ -14,8 +14,9 @@ const LEFT: f64 = 62.0;
 /// Minimum room for the names at the line ends; there is as much as the longest takes.
 const RIGHT_MIN: f64 = 120.0;
 const RIGHT_MAX: f64 = 330.0;
-/// Offset of a name from its line's end, and the width of a character of it, rather too much.
+/// Offset of a name from its line's end.
 const NAME_AT: f64 = 32.0;
+/// Width of a character of a name, rather too much.
 const CHARACTER: f64 = 7.4;
 /// Maximum number of characters of a name: of usual width, they fill the most room that there is.
 const NAME_CHARS_MAX: usize = 45;
@@ -26,8 +27,9 @@ const MARKED_MAX: usize = 40;
 const MARKS_OF_LONG: usize = 7;
 /// Distance of two labels at the line ends.
 const LABEL_STEP: f64 = 17.0;
-/// Distance of the first and the last label from the edges of the plot.
+/// Distance of the first label from the top of the plot.
 const LABELS_BELOW_TOP: f64 = 8.0;
+/// Distance of the last label from the bottom of the plot.
 const LABELS_ABOVE_BOTTOM: f64 = 2.0;
 
 struct Plot<'a> {

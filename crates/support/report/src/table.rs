@@ -121,8 +121,8 @@ impl Table {
     }
 
     /// Returns the table no wider than `chars` where that is possible, and the headings of the
-    /// columns that it lacks: first those that say nothing (the same for all rows, or nothing at
-    /// all), then those with a number (`least`), then from the right. The first column stays.
+    /// columns that it lacks: first those that say nothing (empty, "-" or "0" in every row), then
+    /// those with a number (`least`), then from the right. The first column and one more stay.
     #[must_use]
     pub fn within(&self, chars: usize) -> (Self, Vec<String>) {
         let (mut own, mut lacks) = (self.clone(), Vec::new());
