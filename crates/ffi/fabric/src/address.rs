@@ -57,7 +57,8 @@ impl AddressVector {
     /// [`Endpoint::address`](crate::Endpoint::address).
     ///
     /// # Errors
-    /// Returns [`Error::Call`], also when the provider took no address.
+    /// Returns [`Error::TooLong`] for more bytes than any address has, else [`Error::Call`], also
+    /// when the provider took no address.
     pub fn insert(&self, address: &[u8]) -> Result<Peer, Error> {
         // A provider reads as many bytes as its address format has: give it room beyond a short
         // (hostile) address.

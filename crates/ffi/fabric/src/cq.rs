@@ -74,7 +74,7 @@ impl Completion {
     };
 }
 
-/// Number of entries that one read asks for.
+/// Maximum number of entries that one read asks for.
 pub(crate) const BURST: usize = 64;
 
 /// A queue whose entries carry at least context and length.

@@ -62,7 +62,8 @@ impl Endpoint {
     /// # Errors
     /// Returns [`Error::OtherDomain`] when `av` is not of `domain`, [`Error::Unsupported`] for
     /// modes that this wrapper cannot honour, [`Error::TooLong`] when a slot is longer than the
-    /// provider's longest message, else [`Error::Call`].
+    /// provider's longest message, [`Error::NoMemory`], [`Error::OnlyPolled`] when the provider has
+    /// no events that were asked for, else [`Error::Call`].
     pub fn open(
         domain: &Domain,
         info: &Info,

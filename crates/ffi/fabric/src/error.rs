@@ -7,7 +7,7 @@ use thiserror::Error;
 /// A failed libfabric call or a misuse that was refused before it reached libfabric.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The library cannot be opened, or lacks a function.
+    /// The library cannot be opened, lacks a function, or is too old.
     #[error(
         "libfabric.so.1 cannot be used ({0}): install libfabric1 (Debian, Ubuntu) or libfabric"
     )]

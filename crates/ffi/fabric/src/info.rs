@@ -30,7 +30,8 @@ impl Info {
     /// Searches for fabrics; the best is first.
     ///
     /// # Errors
-    /// Returns [`Error::NoProvider`] when nothing fits; [`Error::Call`] when the search itself
+    /// Returns [`Error::NoLibrary`] where there is none, [`Error::ZeroByte`] for a name or address
+    /// with one, [`Error::NoProvider`] when nothing fits; [`Error::Call`] when the search itself
     /// failed.
     pub fn find(hints: &Hints) -> Result<Vec<Self>, Error> {
         let speaks_ip = hints
