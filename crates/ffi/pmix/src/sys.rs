@@ -2,8 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `PMIX_MAX_NSLEN` and `PMIX_MAX_KEYLEN`, with the zero byte.
+/// `PMIX_MAX_NSLEN`, with the zero byte.
 pub(crate) const NAMESPACE_BYTES: usize = 256;
+/// `PMIX_MAX_KEYLEN`, with the zero byte.
 pub(crate) const KEY_BYTES: usize = 512;
 
 pub(crate) const SUCCESS: c_int = 0;
@@ -19,8 +20,9 @@ pub(crate) const SCOPE_GLOBAL: u8 = 3;
 /// `PMIX_RANK_WILDCARD`: of the job, not of one rank.
 pub(crate) const RANK_WILDCARD: u32 = u32::MAX - 1;
 
-/// `PMIX_JOB_SIZE` and `PMIX_TIMEOUT`.
+/// `PMIX_JOB_SIZE`.
 pub(crate) const JOB_SIZE: &str = "pmix.job.size";
+/// `PMIX_TIMEOUT`.
 pub(crate) const TIMEOUT: &str = "pmix.timeout";
 
 /// `pmix_proc_t`.
