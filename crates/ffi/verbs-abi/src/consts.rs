@@ -19,6 +19,7 @@ pub const IBV_DEVICE_MEM_MGT_EXTENSIONS: c_uint = 1 << 21;
 pub const IBV_DEVICE_MEM_WINDOW_TYPE_2B: c_uint = 1 << 24;
 /// Flag of `device_cap_flags_ex`, by the kernel's `ib_user_ioctl_verbs.h`.
 pub const IB_UVERBS_DEVICE_FLUSH_GLOBAL: u64 = 1 << 38;
+/// Flag of `device_cap_flags_ex`, by the same header.
 pub const IB_UVERBS_DEVICE_ATOMIC_WRITE: u64 = 1 << 40;
 pub const IBV_ATOMIC_NONE: c_int = 0;
 pub const IBV_ATOMIC_GLOB: c_int = 2;

@@ -23,7 +23,7 @@ pub struct ibv_poll_cq_attr {
 pub type CqReadU32 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u32;
 pub type CqReadU8 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u8;
 
-/// The signature of most functions of `ibv_cq_ex`, with another result.
+/// The signature of the functions of `ibv_cq_ex` that read a time.
 pub type CqReadU64 = unsafe extern "C" fn(*mut ibv_cq_ex) -> u64;
 
 #[repr(C)]
