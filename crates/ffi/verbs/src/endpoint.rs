@@ -11,7 +11,7 @@ use crate::poster::Poster;
 use crate::prepare::{Address, Config, QueuePair, Transport};
 use crate::sys;
 
-/// The destination of datagrams.
+/// The destination of what is posted.
 pub(crate) struct Peer {
     /// Address handle; `None` for a connection, which has its peer in its state.
     handle: Option<NonNull<ibv_ah>>,

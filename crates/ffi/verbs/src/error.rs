@@ -57,9 +57,10 @@ pub enum Error {
     /// An operation completed in error.
     #[error("{kind} of slot {slot} failed: {text} (status {status}, vendor error {vendor_error})")]
     Completion {
-        /// Kind of the operation: "send", "receive", "read" or "write".
+        /// Kind of the operation: "receive", or "operation" for any other, which devices do not
+        /// tell apart.
         kind: &'static str,
-        /// The slot of the operation, free again.
+        /// The slot of the operation, free again unless it is frozen.
         slot: usize,
         /// Status, an `ibv_wc_status`.
         status: i32,

@@ -17,7 +17,7 @@ const BURST: usize = 64;
 /// The kind of operation that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionKind {
-    /// The peer's device has the message.
+    /// The message was sent; with SRD and RC, the peer's device has it.
     Send,
     /// A message arrived.
     Receive,
@@ -29,7 +29,7 @@ pub enum CompletionKind {
     Atomic,
 }
 
-/// One completed operation; its slot is free again.
+/// One completed operation; its slot is free again, unless it is frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// The kind of operation that completed.
@@ -74,8 +74,8 @@ impl Drop for Queue {
 }
 
 impl Endpoint {
-    /// Makes progress and gives `each` of up to `at_most` (64) finished operations; returns their
-    /// number.
+    /// Makes progress and gives up to `at_most` finished operations, 64 at most, to `each`; returns
+    /// their number.
     ///
     /// # Errors
     /// Returns [`Error::Completion`] for the first failed operation (those found with it are lost,

@@ -116,8 +116,9 @@ impl Prepared {
     /// Opens the device, the queue pair and its memory.
     ///
     /// # Errors
-    /// Returns [`Error::NoDevice`], [`Error::Unsupported`] when it lacks the transport, RDMA or
-    /// atomics, [`Error::NoAtomics`], [`Error::TooLong`], else [`Error::Call`].
+    /// Returns [`Error::NoLibrary`], [`Error::NoDevice`], [`Error::Unsupported`] when it lacks the
+    /// transport, RDMA or atomics, [`Error::NoAtomics`], [`Error::TooLong`], [`Error::NoMemory`],
+    /// else [`Error::Call`].
     pub fn open(config: &Config) -> Result<Self, Error> {
         let device = Device::open(config.device.as_deref())?;
         let facts = device.facts();
