@@ -30,4 +30,4 @@ mod sound;
 pub mod statements;
 mod tails;
 mod timelines;
-mod verdicts;
+pub mod verdicts;

@@ -8,7 +8,7 @@ mod race;
 mod words;
 
 use bench_record::{Point, Run};
-use report::{Better, Dot, Dots, LOOKS, Layout, Scale, Section, Table, significant};
+use report::{Better, Dot, Dots, LOOKS, Layout, Scale, Section, Table, distinct, significant};
 
 use crate::kinds::aspect::Aspect;
 pub(crate) use about::about;
@@ -21,14 +21,44 @@ const RACES_MAX: usize = 3;
 /// compared with all.
 const OTHERS_MAX: usize = 3;
 
+/// Everything that was measured on several fabrics.
+struct AllRaces<'a> {
+    work: Vec<Race<'a>>,
+    plain: Vec<Race<'a>>,
+}
+
+impl<'a> AllRaces<'a> {
+    fn of(runs: &'a [Run], names: &[&'a str]) -> Self {
+        let (work, plain) = races(runs, names).into_iter().partition(|race| race.is_workload);
+        Self { work, plain }
+    }
+
+    /// Returns whether the workloads come first: in a plan of them, the streams beside them are not
+    /// the point.
+    fn are_about_work(&self) -> bool {
+        self.work.len() > self.plain.len()
+    }
+}
+
+/// Returns the table of the workloads that were measured, if these come first. It is for a
+/// terminal: workloads are named without their settings, and verdicts are the first to be left out.
+pub fn of_workloads(runs: &[Run]) -> Option<Table> {
+    let measured = runs.iter().filter(|run| run.source != "published");
+    let names = distinct(measured.map(|run| run.name.as_str()));
+    let races = AllRaces::of(runs, &names);
+    let mut table = workloads(&races.work, |race| race.kind.clone());
+    for (place, index) in (1..).zip([6, 3, 5]) {
+        table.columns[index].least = Some(place);
+    }
+    races.are_about_work().then_some(table)
+}
+
 /// Returns what a reader sees first; empty if nothing was measured.
 pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
-    let races = races(runs, names);
-    let (work, plain): (Vec<Race<'_>>, Vec<Race<'_>>) =
-        races.into_iter().partition(|race| race.is_workload);
+    let races = AllRaces::of(runs, names);
+    let is_about_work = races.are_about_work();
+    let AllRaces { work, plain } = races;
     let mut sections = Vec::new();
-    // In a plan of workloads, the streams beside them are not the point.
-    let is_about_work = work.len() > plain.len();
     let (first, second) = if is_about_work { (&work, &plain) } else { (&plain, &work) };
     for (layout, races) in [(Layout::Lead, first.as_slice()), (Layout::Body, second.as_slice())] {
         if races.is_empty() {
@@ -36,7 +66,11 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
         }
         let of_work = races.first().is_some_and(|race| race.is_workload);
         let races = if of_work { races } else { &races[..races.len().min(RACES_MAX)] };
-        let table = if of_work { workloads(races) } else { verdicts(races, names, OTHERS_MAX) };
+        let table = if of_work {
+            workloads(races, |race| race.label.clone())
+        } else {
+            verdicts(races, names, OTHERS_MAX)
+        };
         let panels = races.iter().map(|race| panel(race, names)).collect();
         let title = match (layout, of_work) {
             (Layout::Lead, _) => String::new(),
@@ -178,7 +212,7 @@ fn beside_several(races: &[Race<'_>], first: &str, others: &[&str]) -> Table {
 }
 
 /// Returns a table with a row for each workload and fabric: operations, p99 and cost.
-fn workloads(races: &[Race<'_>]) -> Table {
+fn workloads(races: &[Race<'_>], name_of: impl Fn(&Race<'_>) -> String) -> Table {
     let titles = [
         "workload",
         "fabric",
@@ -202,7 +236,7 @@ fn workloads(races: &[Race<'_>]) -> Table {
                 .first()
                 .and_then(|own| Some(format!("{} {}", significant((own.of)(point)?), own.unit)));
             table.push(vec![
-                race.label.clone(),
+                name_of(race),
                 (*name).to_owned(),
                 rate.unwrap_or_else(|| "-".to_owned()),
                 text(point.operation_time.map(|times| times.p50_us)),

@@ -37,6 +37,20 @@ pub(super) fn calls(name: &str, mcalls_per_s: f64, cpu_ns: f64) -> Run {
     Run::new(name, Benchmark::Rpc, vec![point])
 }
 
+/// A plan of workloads ended with a table of published figures alone.
+#[test]
+fn the_terminal_shows_workloads_whatever_was_published() {
+    let mut runs = crate::paper::runs();
+    assert!(of_workloads(&runs).is_none());
+    runs.extend([calls("mine", 2.0, 500.0), calls("yours", 1.0, 1000.0)]);
+    let table = of_workloads(&runs).expect("two fabrics");
+    let rows: Vec<[&str; 3]> = table.rows.iter().map(|row| [0, 1, 2].map(|i| &*row[i])).collect();
+    assert_eq!(rows, [["rpc", "mine", "2.000 M ops/s"], ["rpc", "yours", "1.000 M ops/s"]]);
+    // Messages that were measured beside more of them are what the plan is about.
+    runs.extend([latency("mine", 10.0, 70.0), stream("mine", 30.0)]);
+    assert!(of_workloads(&runs).is_none());
+}
+
 #[test]
 fn each_comparison_is_a_row_in_words() {
     let runs = [

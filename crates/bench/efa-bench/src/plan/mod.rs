@@ -33,7 +33,7 @@ use bench_engine::interrupt;
 use bench_record::failure::Failure;
 use bench_record::{Results, Run};
 use bench_report::shown::Shown;
-use bench_report::{compare, output, page, paper, settings, statements};
+use bench_report::{compare, output, page, paper, settings, statements, verdicts};
 
 use self::comparisons::Planned;
 use self::execute::Executor;
@@ -198,7 +198,11 @@ impl Report<'_> {
         let names = self.shown_names(&shown);
         let compared = bench_report::comparisons::text(&results);
         // The comparisons of a plan say more than a table of all that it measured.
-        let tables = if compared.is_none() { compare::tables(&shown, &names) } else { Vec::new() };
+        let tables = match (&compared, verdicts::of_workloads(&shown)) {
+            (Some(_), _) => Vec::new(),
+            (None, Some(work)) => vec![work],
+            (None, None) => compare::tables(&shown, &names),
+        };
         for table in tables {
             let text = output::for_terminal(&table);
             output::print(&format!("{}\n{text}\n", table.caption))?;
