@@ -112,7 +112,9 @@ impl QpRequest {
         let base = match kind {
             // Only with an XRC domain.
             QpKind::XrcTarget => return Err(Errno::EINVAL),
-            QpKind::XrcInitiator => without_receives(base),
+            QpKind::XrcInitiator => without_receives(base, ptr::null_mut()),
+            // The receives are those of the shared queue: ibv_create_qp(3) ignores the others.
+            _ if !base.srq.is_null() => without_receives(base, base.srq),
             _ => *base,
         };
         let recv_cq = if kind.is_xrc() { base.send_cq } else { base.recv_cq };
@@ -223,10 +225,10 @@ fn efa_flags(attr: &DeviceAttr) -> u16 {
     flags.iter().filter(|(has, _)| *has).fold(0, |all, (_, flag)| all | flag)
 }
 
-/// Removes receives, because an initiator receives nothing.
-fn without_receives(base: &ibv_qp_init_attr) -> ibv_qp_init_attr {
+/// Returns the attributes of a queue pair without a receive queue of its own.
+fn without_receives(base: &ibv_qp_init_attr, srq: *mut c_void) -> ibv_qp_init_attr {
     let cap = ibv_qp_cap { max_recv_wr: 0, max_recv_sge: 0, ..base.cap };
-    ibv_qp_init_attr { srq: ptr::null_mut(), cap, ..*base }
+    ibv_qp_init_attr { srq, cap, ..*base }
 }
 
 fn base_of(ex: &ibv_qp_init_attr_ex) -> ibv_qp_init_attr {

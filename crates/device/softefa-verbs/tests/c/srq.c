@@ -1,5 +1,5 @@
-/* Shared receive queues and the events that they have: all that can be had of them without a queue pair. On an EFA they are
- * refused. */
+/* Shared receive queues and the events that they have: all that can be had of them without traffic.
+ * On an EFA they are refused. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -264,6 +264,30 @@ static void check_efa(void)
 	CHECK_EQ(ibv_close_device(context), 0);
 }
 
+/* ibv_create_qp(3): max_recv_wr and max_recv_sge are ignored if there is a shared queue. */
+static void check_queue_pair(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	CHECK(cq);
+	const struct ibv_qp_cap cap = {.max_send_wr = 4, .max_recv_wr = UINT32_MAX,
+				       .max_send_sge = 1, .max_recv_sge = UINT32_MAX};
+	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = cap};
+	CHECK(!ibv_create_qp(pd, &init));
+	init.srq = create(8, 1);
+	init.cap = cap;
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	CHECK(qp && qp->srq == init.srq);
+	CHECK_EQ(init.cap.max_send_wr, 4);
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr asked;
+	CHECK_EQ(ibv_query_qp(qp, &attr, IBV_QP_CAP, &asked), 0);
+	CHECK_EQ(attr.cap.max_recv_sge, 0);
+	CHECK(asked.srq == init.srq);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_srq(init.srq), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
 int main(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -281,6 +305,7 @@ int main(void)
 	check_extended();
 	check_posting();
 	check_limit();
+	check_queue_pair();
 	check_destruction_waits();
 	check_sleeper();
 	return 0;
