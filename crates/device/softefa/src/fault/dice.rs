@@ -39,6 +39,7 @@ pub(crate) struct Dice {
     delay_min_ns: u64,
     spread_ns: u64,
     delay: Random,
+    holding: Random,
     damage: Random,
 }
 
@@ -57,6 +58,7 @@ impl Dice {
             delay_min_ns: spec.delay_min_ns,
             spread_ns: spec.delay_max_ns - spec.delay_min_ns,
             delay: random(Use::Delay),
+            holding: random(Use::Holding),
             // It is separate from the dice of both kinds of damage, whose sequences must not depend
             // on hits.
             damage: Random::new(spec.seed, !stream, Use::Mangling),
@@ -71,7 +73,7 @@ impl Dice {
         let (mangled, corrupted) = (self.mangling.hits(), self.corruption.hits());
         let mut delay_ns = self.delay_min_ns + self.delay.below(self.spread_ns + 1);
         if reordered {
-            delay_ns += 1 + self.delay.below(REORDER_MAX_NS);
+            delay_ns += 1 + self.holding.below(REORDER_MAX_NS);
         }
         if lost {
             return Fate::default();
@@ -110,6 +112,19 @@ mod tests {
         let alone = lost("loss=10%,seed=3");
         assert_eq!(alone, lost("loss=10%,reorder=30%,dup=3%,mangle=9%,delay=1us..2us,seed=3"));
         assert!(alone.iter().any(|lost| *lost));
+    }
+
+    #[test]
+    fn another_fault_does_not_change_delays() {
+        let delays = |spec: &str| -> Vec<u64> {
+            let fates = fates(spec, 1).into_iter();
+            fates.map(|fate| if fate.reordered { 0 } else { fate.delay_ns }).collect()
+        };
+        let alone = delays("delay=1us..9us,seed=3");
+        let both = delays("delay=1us..9us,reorder=30%,seed=3");
+        let is_same = |(one, other): (&u64, &u64)| *other == 0 || one == other;
+        assert!(alone.iter().zip(&both).all(is_same));
+        assert!(both.contains(&0) && both.iter().any(|own| *own > 0));
     }
 
     #[test]

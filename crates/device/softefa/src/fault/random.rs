@@ -17,6 +17,8 @@ pub(super) enum Use {
     AckLoss,
     Complaints,
     Jumps,
+    /// The times for which reordered datagrams are held back.
+    Holding,
 }
 
 /// The generator SplitMix64 (Steele et al., 2014).
