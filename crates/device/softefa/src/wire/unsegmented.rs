@@ -27,7 +27,7 @@ impl Unsegmented {
         if until.len() >= DESTINATIONS_MAX {
             until.retain(|_, until| *until > now);
         }
-        if until.len() < DESTINATIONS_MAX {
+        if until.len() < DESTINATIONS_MAX || until.contains_key(&addr) {
             until.insert(addr, now.plus_ns(RETRY_NS));
             self.is_any.store(true, Ordering::Relaxed);
         }
@@ -81,5 +81,9 @@ mod tests {
             routes.note(now, Ipv4Addr::from_bits(host).into());
         }
         assert_eq!(routes.lock().len(), DESTINATIONS_MAX);
+        // One that is remembered is remembered for longer.
+        let (first, later) = (Ipv4Addr::from_bits(0).into(), now.plus_ns(RETRY_NS - 1));
+        routes.note(later, first);
+        assert!(routes.contains(later.plus_ns(2), first));
     }
 }
