@@ -16,7 +16,7 @@ it, and with it the connections of its programs. Counters:
   rx_overruns              packets lost, because they came faster than the gateway could take them
   forwarded_pkts           given to the kernel for a queue pair, whose socket may be full
   forwarded_cm_msgs        given to the kernel for a connection manager (rdma_cm)
-  answered_cm_msgs         for no program, so the gateway itself answered
+  answered_cm_msgs         for no program, so the gateway itself handled them
   tx_farewells             connections whose peers were told that the program is gone
   drop_malformed           not a packet of RoCE v2
   drop_icrc                damaged, forged, or impossible to check

@@ -21,7 +21,7 @@ counts! {
     overruns "rx_overruns" "Not among them: those that came when the buffers of the gateway's own sockets were full.";
     forwarded "forwarded_pkts" "Of what came, what the operating system took for a queue pair; its socket may still be full.";
     messages "forwarded_cm_msgs" "What it took for a connection manager.";
-    answered "answered_cm_msgs" "Those that were for no program, and that the gateway answered itself.";
+    answered "answered_cm_msgs" "Those that were for no program, and that the gateway answered itself, or that ended its farewells.";
     malformed "drop_malformed" "Dropped: too short, too long, of another version or opcode, or no message of the connection manager where only these go.";
     icrc "drop_icrc" "Dropped: the ICRC is wrong, or cannot be checked without the right to see IP headers.";
     no_queue_pair "drop_no_queue_pair" "Dropped: no program here has such a queue pair.";

@@ -44,8 +44,8 @@ pub(super) struct Listener {
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
     Nothing,
-    /// Bytes that are not a packet, and their number.
-    Malformed(usize),
+    /// Bytes that are not a packet.
+    Malformed,
     Packet(Datagram<'a>),
 }
 
@@ -107,7 +107,7 @@ impl Listener {
         let Ok((len, _)) = recv(raw, &mut buffer[..], RecvFlags::DONTWAIT) else {
             return Incoming::Nothing;
         };
-        parse(&buffer[..len], to).map_or(Incoming::Malformed(len), Incoming::Packet)
+        parse(&buffer[..len], to).map_or(Incoming::Malformed, Incoming::Packet)
     }
 
     /// Sends a packet to a peer.

@@ -224,9 +224,8 @@ impl Server {
         for _ in 0..DATAGRAMS_PER_TURN {
             match listener.receive(buffer) {
                 Incoming::Nothing => return,
-                Incoming::Malformed(len) => {
+                Incoming::Malformed => {
                     counts.packets += 1;
-                    counts.bytes += len as u64;
                     counts.malformed += 1;
                 }
                 Incoming::Packet(datagram) => {
