@@ -11,6 +11,8 @@ const FRAME_BYTES: u32 = 12;
 const LINKTYPE_ETHERNET: u16 = 1;
 const LINKTYPES_RAW: [u16; 2] = [101, 228];
 const ETHERNET_BYTES: usize = 14;
+/// The types of Ethernet frames with a packet of IPv4 and IPv6.
+const ETHERTYPES_IP: [[u8; 2]; 2] = [[0x08, 0x00], [0x86, 0xdd]];
 
 /// The interface at which packets were captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,8 +135,7 @@ impl<R: Read> Reader<R> {
         self.interfaces.push(interface);
     }
 
-    /// Returns the packet of a block; `None` if no IP header is found, or one of IPv6 behind an
-    /// Ethernet header.
+    /// Returns the packet of a block; `None` if no IP header is found.
     fn packet(&self, body: &[u8]) -> Option<Packet> {
         let interface = self.interfaces.get(self.u32_at(body, 0) as usize)?;
         let ticks = u128::from(self.u32_at(body, 4)) << 32 | u128::from(self.u32_at(body, 8));
@@ -150,7 +151,9 @@ impl<R: Read> Reader<R> {
         let direction = options.into_iter().find(|(code, _)| *code == 2);
         let begin = match interface.linktype {
             linktype if LINKTYPES_RAW.contains(&linktype) => 0,
-            LINKTYPE_ETHERNET if bytes.get(12..ETHERNET_BYTES) == Some(&[8, 0]) => ETHERNET_BYTES,
+            LINKTYPE_ETHERNET if ETHERTYPES_IP.contains(bytes.get(12..)?.first_chunk()?) => {
+                ETHERNET_BYTES
+            }
             _ => return None,
         };
         Some(Packet {
@@ -267,6 +270,26 @@ mod tests {
         }
         assert_eq!(read(&[0xff; 64]), (vec![], true));
         assert_eq!(read(&[]), (vec![], false));
+    }
+
+    #[test]
+    fn packets_of_both_versions_of_ip_are_found_behind_ethernet_headers() {
+        let section = [SECTION, 28, MAGIC, 0x0000_0001, u32::MAX, u32::MAX, 28];
+        let interface = [INTERFACE, 20, u32::from(LINKTYPE_ETHERNET), 0xffff, 20];
+        let of = |ethertype: [u8; 2]| {
+            let frame = [&[0; 12][..], &ethertype, &[0x60, 0]].concat();
+            let head = [PACKET, 48, 0, 0, 5, 16, 16];
+            let words = section.iter().chain(&interface).chain(&head);
+            let mut file: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
+            file.extend(frame);
+            file.extend(48u32.to_ne_bytes());
+            read(&file)
+        };
+        for (ethertype, found) in [([8, 0], 1), ([0x86, 0xdd], 1), ([8, 6], 0)] {
+            let (packets, is_cut) = of(ethertype);
+            assert_eq!((packets.len(), is_cut), (found, false), "{ethertype:x?}");
+            assert!(packets.iter().all(|packet| packet.bytes == [0x60, 0]));
+        }
     }
 
     #[test]

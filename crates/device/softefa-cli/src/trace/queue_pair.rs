@@ -2,13 +2,11 @@
 
 use softefa::trace::TraceEvent;
 
-use super::line::{peer, value};
+use super::line::value;
 use super::log::{Event, Log};
 use super::messages::{Message, Posted};
 use super::sent::{Path, Sent};
 
-/// The most peers that are named.
-const PEERS_MAX: usize = 4;
 /// The number of the status with which a peer without a receive answers.
 const NOT_READY: &str = "10";
 
@@ -27,8 +25,6 @@ pub(super) struct FaultSpan {
 #[derive(Debug)]
 pub(super) struct QueuePair {
     pub(super) name: String,
-    /// The first few of its peers.
-    pub(super) peers: Vec<String>,
     /// The numbers of events, in the order of [`TraceEvent::ALL`].
     pub(super) counts: [u64; TraceEvent::ALL.len()],
     /// The number of them that report a receiver that was not ready.
@@ -96,7 +92,6 @@ impl Work {
     fn new(name: &str, has_posts: bool) -> Self {
         let made = QueuePair {
             name: name.to_owned(),
-            peers: Vec::new(),
             counts: [0; TraceEvent::ALL.len()],
             not_ready: 0,
             messages: Vec::new(),
@@ -111,11 +106,6 @@ impl Work {
         let made = &mut self.made;
         made.counts[event.kind as usize] += 1;
         made.not_ready += u64::from(is_not_ready(event.kind, words));
-        let other = peer(words);
-        let is_named = other == "-" || made.peers.iter().any(|known| known == other);
-        if !is_named && made.peers.len() <= PEERS_MAX {
-            made.peers.push(other.to_owned());
-        }
         let at_ns = event.at_ns;
         match event.kind {
             TraceEvent::Post => self.posted.post(at_ns, words),
