@@ -60,8 +60,13 @@ impl Wrong {
 pub(crate) fn read(path: &Path, config: &Config) -> Result<Vec<TimedFault>, Failure> {
     let shown = path.display();
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
-    read.map_err(|error| Failure::new(format!("fault script {shown} cannot be read: {error}")))?;
+    let file = fs::File::open(path);
+    let read = file.and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    let read = read.map_err(|error| format!("fault script {shown} cannot be read: {error}"));
+    if read.map_err(Failure::new)? as u64 > BYTES_MAX {
+        let what = format!("fault script {shown} is longer than {BYTES_MAX} bytes");
+        return Err(Failure::new(what));
+    }
     parse(&text, config).map_err(|Wrong { at, key, what }| {
         let line = text[..at.start.min(text.len())].matches('\n').count() + 1;
         let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
@@ -143,6 +148,14 @@ mod tests {
         fs::write(&path, text).unwrap();
         let line = |failure: Failure| failure.to_string().replace(path.to_str().unwrap(), "s.toml");
         read(&path, &Config::default()).map_err(line)
+    }
+
+    #[test]
+    fn a_script_that_is_too_long_is_refused_as_a_whole() {
+        let step = "[[step]]\nat = \"2s\"\nfault = \"none\"\n";
+        let long = step.to_owned() + &"#\n".repeat(1 << 19) + step;
+        let error = steps(&long).unwrap_err();
+        assert!(error.contains("s.toml is longer than 1048576 bytes"), "{error}");
     }
 
     #[test]
