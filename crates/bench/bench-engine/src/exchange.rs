@@ -230,9 +230,9 @@ impl Control {
                 let seconds = self.timeout.as_secs_f64();
                 return Err(Failure::Timeout { doing: doing.to_owned(), seconds });
             }
-            let wait = Timespec { tv_sec: 0, tv_nsec: every.subsec_nanos().into() };
+            let wait = Timespec::try_from(every).ok();
             // An interrupted wait is just a shorter one.
-            let _ = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&wait));
+            let _ = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], wait.as_ref());
         }
         self.receive(doing)
     }

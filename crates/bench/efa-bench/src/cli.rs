@@ -119,8 +119,8 @@ pub(crate) enum Command {
     /// Compare two results point by point; exit code 11 if something got worse, 12 if the data
     /// cannot decide.
     Compare(CompareArgs),
-    /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, UCX or NCCL tests into a
-    /// result file.
+    /// Turn the output of perftest, OSU, sockperf, iperf3, fi_pingpong, cmtime, UCX or NCCL tests
+    /// into a result file.
     Import(ImportArgs),
     /// Make one report of result files.
     Report(ReportArgs),

@@ -120,15 +120,9 @@ pub(crate) enum Posted {
 pub(crate) enum Work {
     Send,
     Inject,
-    Read {
-        offset: u64,
-    },
-    Write {
-        offset: u64,
-    },
-    InjectWrite {
-        offset: u64,
-    },
+    Read { offset: u64 },
+    Write { offset: u64 },
+    InjectWrite { offset: u64 },
 }
 
 /// An atomic operation on a word (8 bytes) of the peer's memory.

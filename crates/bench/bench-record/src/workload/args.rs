@@ -7,7 +7,7 @@ use crate::spec::{Benchmark, Operation, parse_bytes, within};
 
 /// The usual number of keys, whose values do not fit into any cache near a core.
 pub(super) const KEYS: usize = 1 << 20;
-/// The most keys, whose numbers have 40 bits; more are a mistake.
+/// The most keys; more are a mistake.
 const KEYS_MAX: usize = 1 << 32;
 /// The rate of the fastest link in Gbit/s; faster ones are a mistake.
 const LINK_GBIT_MAX: f64 = 100_000.0;
