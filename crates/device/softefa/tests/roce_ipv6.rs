@@ -147,7 +147,6 @@ fn a_datagram_stands_behind_an_ipv6_header() {
 
 /// The kernel sends nothing to groups of IPv6 on the loopback interface, but does on others: see
 /// the consumers' `mckey_reaches_members_over_ipv6`.
-/// consumers' `mckey_reaches_members_over_ipv6`.
 #[test]
 fn loopback_has_no_groups() {
     if !has_ipv6() {

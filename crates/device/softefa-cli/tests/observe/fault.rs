@@ -291,7 +291,6 @@ fn show_maybe(launcher: &Launcher) -> Option<Value> {
 
 /// A program of the run changes the faults of its own run only; one that starts later is subject to
 /// them, too.
-/// sees them.
 #[test]
 fn inside_a_run_it_is_about_that_run() {
     let _one = exclusive();
