@@ -79,13 +79,14 @@ fn top_says_what_kind_a_device_is() {
 
 #[test]
 fn what_a_roce_device_cannot_be_is_one_line() {
-    let cases: [(&str, &[&str]); 7] = [
+    let cases: [(&str, &[&str]); 8] = [
         ("mlx5_0=127.0.0.1,profile=roce", &["mlx5_0", "another vendor's", "roce0"]),
         ("rdmap0s6=127.0.0.1,profile=rxe", &["rdmap0s6", "another vendor's"]),
         ("r=127.0.0.1,profile=roce,mtu=1500", &["1500", "1024", "4096"]),
         ("r=127.0.0.1,profile=roce,rate=99", &["99", "100", "Gb/s"]),
         ("r=127.0.0.1,mtu=1024", &["device r", "profile=roce"]),
-        ("r=127.0.0.1,profile=roce,gid=1", &["profile=, mtu=, rate= and gateway="]),
+        ("r=127.0.0.1,profile=roce,gid=1", &["profile=, mtu=, rate=, gids= and gateway="]),
+        ("r=127.0.0.1,profile=roce,gids=17", &["gids '17'", "1 to 16"]),
         ("r=127.0.0.1,profile=roce,mtu=256,mtu=256", &["twice"]),
     ];
     for (device, words) in cases {
