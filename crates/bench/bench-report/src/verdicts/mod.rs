@@ -46,11 +46,13 @@ pub fn of_workloads(runs: &[Run]) -> Option<Table> {
     let measured = runs.iter().filter(|run| run.source != "published");
     let names = distinct(measured.map(|run| run.name.as_str()));
     let races = AllRaces::of(runs, &names);
-    let mut table = workloads(&races.work, |race| race.kind.clone());
-    for (place, index) in (1..).zip([6, 3, 5]) {
-        table.columns[index].least = Some(place);
-    }
-    races.are_about_work().then_some(table)
+    races.are_about_work().then(|| {
+        let mut table = workloads(&races.work, |race| race.kind.clone());
+        for (place, index) in (1..).zip([6, 3, 5]) {
+            table.columns[index].least = Some(place);
+        }
+        table
+    })
 }
 
 /// Returns what a reader sees first; empty if nothing was measured.

@@ -198,12 +198,13 @@ impl Report<'_> {
         let names = self.shown_names(&shown);
         let compared = bench_report::comparisons::text(&results);
         // The comparisons of a plan say more than a table of all that it measured.
-        let tables = match (&compared, verdicts::of_workloads(&shown)) {
-            (Some(_), _) => Vec::new(),
-            (None, Some(work)) => vec![work],
-            (None, None) => compare::tables(&shown, &names),
+        let tables = || match verdicts::of_workloads(&shown) {
+            Some(work) => vec![work],
+            // Published figures by themselves say nothing of what was measured.
+            None if compare::tables(&shown, &names).is_empty() => Vec::new(),
+            None => compare::tables(&shown, &[&names[..], &[paper::EFA]].concat()),
         };
-        for table in tables {
+        for table in if compared.is_none() { tables() } else { Vec::new() } {
             let text = output::for_terminal(&table);
             output::print(&format!("{}\n{text}\n", table.caption))?;
         }
@@ -225,8 +226,7 @@ impl Report<'_> {
         Ok(results)
     }
 
-    /// Returns the names of what was measured on the plan's fabrics, in their order, and of
-    /// published hardware.
+    /// Returns the names of what was measured on the plan's fabrics, in their order.
     fn shown_names<'r>(&self, shown: &'r [Run]) -> Vec<&'r str> {
         // Runs with special settings have a name that begins with that of the fabric.
         let is_of = |fabric: &str, name: &str| {
@@ -238,9 +238,7 @@ impl Report<'_> {
             let names = shown.iter().map(|run| run.name.as_str());
             names.filter(move |name| is_of(fabric, name))
         });
-        let mut names = report::distinct(names);
-        names.push(paper::EFA);
-        names
+        report::distinct(names)
     }
 
     fn failures(&self, findings: &Findings) -> String {
