@@ -8,6 +8,9 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, IntoDeserializer};
 use toml::Spanned;
 use toml::de::DeValue;
 
+/// The most characters of a line that an error shows.
+const SHOWN_MAX: usize = 60;
+
 /// A value of the text, with its place.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -40,9 +43,11 @@ impl Reader<'_> {
         let (before, after) = self.text.split_at_checked(span.start).unwrap_or_default();
         let start = before.rsplit('\n').next().unwrap_or_default();
         let line = format!("{start}{}", after.lines().next().unwrap_or_default());
-        let line = line.trim();
         let told = error.message().replace('\n', " ");
-        let shown = if line.is_empty() { String::new() } else { format!("`{line}`: ") };
+        let shown = match shown(line.trim()) {
+            line if line.is_empty() => line,
+            line => format!("`{line}`: "),
+        };
         self.wrong(&span, &format!("{shown}{told}"))
     }
 
@@ -51,6 +56,15 @@ impl Reader<'_> {
         T::deserialize(own.clone().into_deserializer())
             .map_err(|error| self.refused(&error, own.span()))
     }
+}
+
+/// Returns the beginning of a line, without what a terminal would obey.
+fn shown(line: &str) -> String {
+    let mut text: String = line.chars().take(SHOWN_MAX).collect();
+    if text.len() < line.len() {
+        text += "...";
+    }
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// Returns a table without some of its keys.

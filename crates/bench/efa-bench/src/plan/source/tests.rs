@@ -49,6 +49,7 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
         ("[step]\nbenchmark = 'latency'", &["test:1", "`[step]`", "two brackets"]),
         ("\n[[step]]\ntool = 'x'", &["test:2", "missing field `package`"]),
         ("[[step]]\nmpi = 'bcast'\nbenchmark = 'latency'", &["test:3", "`benchmark`", "ranks"]),
+        ("x = '\u{1b}[2J'", &["test:1", "`x = '\u{fffd}[2J'`"]),
         ("rounds = 0", &["test:1", "rounds", "1 to 100"]),
     ] {
         let error = read("test", text).expect_err(text).to_string();
@@ -56,4 +57,12 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
             assert!(error.contains(word), "no {word:?} in {error:?}");
         }
     }
+}
+
+#[test]
+fn a_long_line_is_shown_in_part_and_controls_nothing() {
+    let long = format!("[[step]]\nbenchmark = 'latency'\nsizes = {}", "\u{9b}é".repeat(9000));
+    let error = read("test", &long).expect_err("no value").to_string();
+    assert!(error.contains("`sizes = ") && error.contains("...`: "), "{error}");
+    assert!(error.len() < 400 && !error.contains(char::is_control), "{error:?}");
 }
