@@ -361,7 +361,7 @@ fn what_adapters_count_stands_beside_goodput() {
     assert!(bytes >= 4096.0, "{text}");
     let csv = efa_bench(format!("{line} --no-counters"));
     let text = csv.text();
-    assert_eq!(text.lines().nth(1).and_then(|row| row.split(',').nth(at)), Some(""), "{text}");
+    assert!(text.lines().count() == 2 && !text.contains("wire_bytes_per_message"), "{text}");
 }
 
 #[test]

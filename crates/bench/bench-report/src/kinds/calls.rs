@@ -2,30 +2,27 @@
 
 use bench_record::spec::Benchmark;
 use bench_record::workload::Figures;
-use bench_record::{ActionTimes, Point, Run, Work};
+use bench_record::{Run, Work};
 use report::{Table, significant};
 
 use super::aspect::{Aspect, CALL_CPU, GOODPUT, OPERATION, OPERATION_P99};
 use super::cells::{above_0, us};
 use super::column::{Column, DEPTH, DOUBT, PointRow, SIZE, SPREAD};
 use super::quantity::{BYTES, CALLS, TAIL};
-use super::{CsvColumn, Kind, column};
+use super::{Kind, column};
 
 pub(super) const KIND: Kind = Kind {
     table,
     quantities: &[CALLS, TAIL],
     aspects: BY_RATE,
     by_the_clock: BY_THE_CLOCK,
-    csv: CSV,
     ..Kind::NOTHING
 };
-pub(super) const LOOKUPS: Kind = Kind { csv: &[], ..KIND };
-pub(super) const RECORDS: Kind = LOOKUPS;
 pub(crate) const FILES: Kind = Kind {
     quantities: &[BYTES, TAIL],
     aspects: &[FILE_GOODPUT, OPERATION_P99, FILE_CPU],
     by_the_clock: &[OPERATION, OPERATION_P99, FILE_CPU],
-    ..LOOKUPS
+    ..KIND
 };
 
 const CALL_RATE: Aspect = Aspect {
@@ -61,34 +58,6 @@ pub(crate) const ONE_BY_ONE: &[Aspect] = &[CALL_RATE, OPERATION_P99];
 pub(crate) const RATE_ALONE: &[Aspect] = &[CALL_RATE];
 /// The aspects if operations come by the clock, at a requested rate.
 const BY_THE_CLOCK: &[Aspect] = &[OPERATION, OPERATION_P99, CALL_CPU];
-
-const CSV: &[CsvColumn] = &[
-    ("mcalls_per_s", |_, p| Some(work(p)?.mcalls_per_s.to_string())),
-    ("behind_ms", |_, p| Some(work(p)?.behind_ms?.to_string())),
-    ("get_p99_us", |_, p| Some(work(p)?.times("get")?.p99_us.to_string())),
-    ("put_p99_us", |_, p| Some(work(p)?.times("put")?.p99_us.to_string())),
-    ("bytes_per_call", |_, p| Some(work(p)?.bytes_per_call.to_string())),
-    ("client_cpu_ns_per_call", |_, p| Some(work(p)?.client_cpu_ns.to_string())),
-    ("server_cpu_ns_per_call", |_, p| Some(work(p)?.server_cpu_ns.to_string())),
-    ("wait_p50_us", |_, p| Some(work(p)?.part("wait")?.p50_us.to_string())),
-    ("wait_p99_us", |_, p| Some(work(p)?.part("wait")?.p99_us.to_string())),
-    ("wait_p9999_us", |_, p| Some(work(p)?.part("wait")?.p9999_us?.to_string())),
-    ("client_process_cpu_ns_per_call", |_, p| Some(work(p)?.client_process_cpu_ns.to_string())),
-    ("server_process_cpu_ns_per_call", |_, p| Some(work(p)?.server_process_cpu_ns.to_string())),
-    ("reads_per_call", |_, p| Some(work(p)?.reads_per_call.to_string())),
-    ("client_cpu_s_per_gb", |_, p| Some(work(p)?.client_cpu_s_per_gb?.to_string())),
-    ("server_cpu_s_per_gb", |_, p| Some(work(p)?.server_cpu_s_per_gb?.to_string())),
-    ("calls", |_, p| Some(work(p)?.calls.to_string())),
-    ("messages_per_call", |_, p| Some(work(p)?.messages_per_call.to_string())),
-    ("unended", |_, p| {
-        let work = work(p).filter(|own| own.arrivals.is_some())?;
-        Some(work.actions.iter().map(|own| own.unended).sum::<u64>().to_string())
-    }),
-    ("get_calls", |_, p| Some(action(p, "get")?.calls.to_string())),
-    ("get_p50_us", |_, p| Some(action(p, "get")?.distribution.p50_us.to_string())),
-    ("put_calls", |_, p| Some(action(p, "put")?.calls.to_string())),
-    ("put_p50_us", |_, p| Some(action(p, "put")?.distribution.p50_us.to_string())),
-];
 
 /// Columns of what was requested.
 const ASKED: [Column; 3] =
@@ -248,15 +217,6 @@ fn caption(run: &Run) -> String {
     ];
     words.extend(counts.iter().filter(|(n, _)| *n > 1).map(|(n, what)| format!("{what} {n}")));
     format!("{}: {}, {}", run.name, run.benchmark.name(), words.join(", "))
-}
-
-/// Returns the times of one kind of operation.
-fn action<'a>(point: &'a Point, name: &str) -> Option<&'a ActionTimes> {
-    point.work.as_ref()?.actions.iter().find(|own| own.name == name)
-}
-
-const fn work(point: &Point) -> Option<&Work> {
-    point.work.as_ref()
 }
 
 /// Returns the figures of a row that has some.

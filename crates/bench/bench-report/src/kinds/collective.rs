@@ -6,10 +6,10 @@ use report::{Table, significant};
 use super::aspect::TIMES;
 use super::cells::{known, us};
 use super::column::{Column, DOUBT, MAX, MEAN_LEAST, MIN, P50, P90, P99, P999, SIZE, SPREAD};
-use super::{CsvColumn, Kind, Quantity, column};
+use super::{Kind, Quantity, column};
 
 pub(super) const KIND: Kind =
-    Kind { table, quantities: &[MEDIAN_TIME], aspects: TIMES, csv: CSV, ..Kind::NOTHING };
+    Kind { table, quantities: &[MEDIAN_TIME], aspects: TIMES, ..Kind::NOTHING };
 
 const MEDIAN_TIME: Quantity = Quantity {
     label: "median time",
@@ -24,11 +24,6 @@ const MEDIAN_TIME: Quantity = Quantity {
     has_blocks: true,
     tail: None,
 };
-const CSV: &[CsvColumn] = &[
-    ("ranks", |_, p| Some(p.collective?.ranks.to_string())),
-    ("bus_gbit_per_s", |_, p| Some(p.collective?.bus_gbit_per_s?.to_string())),
-    ("overlap_percent", |_, p| Some(p.collective?.overlap_percent?.to_string())),
-];
 
 const COLUMNS: [Column; 15] = [
     SIZE,

@@ -6,13 +6,12 @@ use report::{Table, significant};
 use super::aspect::TIMES;
 use super::cells::{unusual, us};
 use super::column::{Column, DOUBT, MAX, P50, P99, SPREAD};
-use super::{CsvColumn, Kind, Quantity, column};
+use super::{Kind, Quantity, column};
 
 pub(super) const KIND: Kind = Kind {
     table,
     quantities: &[CONNECTION_RATE, CONNECTION_TIME],
     aspects: TIMES,
-    csv: CSV,
     ..Kind::NOTHING
 };
 
@@ -35,10 +34,6 @@ const CONNECTION_TIME: Quantity = Quantity {
     has_blocks: true,
     tail: Some(|point| point.operation_time.map(|times| times.p99_us)),
 };
-const CSV: &[CsvColumn] = &[
-    ("connections", |_, p| Some(own(p)?.count.to_string())),
-    ("connections_per_s", |_, p| Some(own(p)?.per_s.to_string())),
-];
 
 const COLUMNS: [Column; 13] = [
     Column::new("connections/s", |p| Some(significant(own(p)?.per_s))),

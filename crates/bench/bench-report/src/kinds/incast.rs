@@ -7,30 +7,10 @@ use super::aspect::{GOODPUT, OPERATION_P99};
 use super::cells::us;
 use super::column::{Cell, Column, DEPTH, DOUBT, MAX, P50, P99, SIZE, SPREAD};
 use super::quantity::{CALLS, TAIL};
-use super::{CsvColumn, Kind, column};
+use super::{Kind, column};
 
-pub(crate) const KIND: Kind = Kind {
-    table,
-    quantities: &[CALLS, TAIL],
-    aspects: &[GOODPUT, OPERATION_P99],
-    csv: CSV,
-    ..Kind::NOTHING
-};
-
-const CSV: &[CsvColumn] = &[
-    ("flows", |_, p| Some(incast(p)?.flows.to_string())),
-    ("ideal_gbps", |_, p| Some(incast(p)?.ideal_gbps.to_string())),
-    ("ideal_us", |_, p| Some(incast(p)?.bursts?.ideal_us.to_string())),
-    ("min_to_ideal", |_, p| Some(incast(p)?.bursts?.min_to_ideal.to_string())),
-    ("mean_to_ideal", |_, p| Some(incast(p)?.bursts?.mean_to_ideal.to_string())),
-    ("max_to_ideal", |_, p| Some(incast(p)?.bursts?.max_to_ideal.to_string())),
-    ("worst_to_ideal", |_, p| Some(incast(p)?.bursts?.worst_to_ideal.to_string())),
-    ("jain", |_, p| Some(jain(p)?.to_string())),
-    ("fair_gbps", |_, p| Some(shares(p)?.fair_gbps.to_string())),
-    ("jain_worst", |_, p| Some(shares(p)?.jain_worst.to_string())),
-    ("min_to_fair", |_, p| Some(shares(p)?.min_to_fair.to_string())),
-    ("max_to_fair", |_, p| Some(shares(p)?.max_to_fair.to_string())),
-];
+pub(crate) const KIND: Kind =
+    Kind { table, quantities: &[CALLS, TAIL], aspects: &[GOODPUT, OPERATION_P99], ..Kind::NOTHING };
 
 const COLUMNS: [Column; 26] = [
     SIZE,
@@ -107,9 +87,4 @@ const fn incast(point: &Point) -> Option<&Incast> {
 
 fn shares(point: &Point) -> Option<&Shares> {
     incast(point)?.shares.as_ref()
-}
-
-fn jain(point: &Point) -> Option<f64> {
-    let incast = incast(point)?;
-    incast.bursts.map(|own| own.jain).or_else(|| Some(shares(point)?.jain))
 }

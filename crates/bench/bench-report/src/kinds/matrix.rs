@@ -5,13 +5,12 @@ use report::{Table, significant};
 
 use super::aspect::{Aspect, GOODPUT, MEDIAN};
 use super::cells::us;
-use super::{CsvColumn, Kind, Quantity};
+use super::{Kind, Quantity};
 
 pub(super) const KIND: Kind = Kind {
     table,
     quantities: &[SLOWEST, NARROWEST],
     aspects: &[SLOWEST_PAIR, MEDIAN_PAIR, NARROWEST_PAIR],
-    csv: CSV,
     notes: |run| run.points.iter().filter_map(worst).collect(),
     ..Kind::NOTHING
 };
@@ -42,11 +41,6 @@ const MEDIAN_PAIR: Aspect = Aspect {
 };
 const SLOWEST_PAIR: Aspect = Aspect { at: "for the slowest pair", ..MEDIAN };
 const NARROWEST_PAIR: Aspect = Aspect { at: "for the narrowest pair", ..GOODPUT };
-const CSV: &[CsvColumn] = &[
-    ("nodes", |r, p| p.matrix.as_ref().map(|_| r.method.nodes.to_string())),
-    ("pair_p50_us", |_, p| Some((MEDIAN_PAIR.of)(p)?.to_string())),
-    ("pair_gbit_per_s", |_, p| Some(p.matrix.as_ref()?.median(NodePair::gbit_per_s)?.to_string())),
-];
 
 /// The sign of the slowest pair, and of the narrowest.
 const WORST: &str = "▼";

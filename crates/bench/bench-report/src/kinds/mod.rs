@@ -1,5 +1,5 @@
-//! The presentation of figures, kind by kind: each kind has its table, the quantities of plots, the
-//! aspects of verdicts, and its columns of a CSV file.
+//! The presentation of figures, kind by kind: each kind has its table, the quantities of plots, and
+//! the aspects of verdicts.
 
 pub(crate) mod aspect;
 mod atomics;
@@ -17,9 +17,9 @@ mod round_trips;
 pub(crate) mod shuffle;
 mod stream;
 
+use bench_record::Run;
 use bench_record::spec::Benchmark;
 use bench_record::workload::Figures;
-use bench_record::{Point, Run};
 use report::Table;
 
 use self::aspect::Aspect;
@@ -27,9 +27,6 @@ pub(crate) use self::quantity::Quantity;
 
 /// Messages up to this many bytes are limited by their number, longer ones by their bytes.
 pub(crate) const SMALL_BYTES: usize = 512;
-
-/// A column of a CSV file: its head, and its cell for a point; `None` if a point does not have it.
-pub(crate) type CsvColumn = (&'static str, fn(&Run, &Point) -> Option<String>);
 
 /// A kind of figures, as a report sees it.
 pub(crate) struct Kind {
@@ -43,8 +40,6 @@ pub(crate) struct Kind {
     pub(crate) by_the_clock: &'static [Aspect],
     /// The quantities and aspects of small messages, if these are limited by something else.
     pub(crate) of_small: Option<(&'static [Quantity], &'static [Aspect])>,
-    /// Columns of a CSV file that no other kind has.
-    pub(crate) csv: &'static [CsvColumn],
     /// Lines below the table, in words.
     pub(crate) notes: fn(&Run) -> Vec<String>,
 }
@@ -56,9 +51,7 @@ pub(crate) const fn of(benchmark: Benchmark) -> &'static Kind {
         Figures::Responses => &responses::KIND,
         Figures::Stream => &stream::KIND,
         Figures::Atomics => &atomics::KIND,
-        Figures::Calls => &calls::KIND,
-        Figures::Lookups => &calls::LOOKUPS,
-        Figures::Records => &calls::RECORDS,
+        Figures::Calls | Figures::Lookups | Figures::Records => &calls::KIND,
         Figures::Files => &calls::FILES,
         Figures::Connections => &connections::KIND,
         Figures::Incast => &incast::KIND,
@@ -76,7 +69,6 @@ impl Kind {
         aspects: &[],
         by_the_clock: &[],
         of_small: None,
-        csv: &[],
         notes: |_| Vec::new(),
     };
 

@@ -6,13 +6,12 @@ use report::Table;
 use super::aspect::{Aspect, MEDIAN, P99};
 use super::cells::us;
 use super::column::{Column, DOUBT, LOST, SIZE};
-use super::{CsvColumn, Kind, Quantity, column};
+use super::{Kind, Quantity, column};
 
 pub(super) const KIND: Kind = Kind {
     table,
     quantities: &[RESPONSE, RESPONSE_TAIL],
     aspects: &[MEDIAN_RESPONSE, P99_RESPONSE],
-    csv: CSV,
     ..Kind::NOTHING
 };
 
@@ -35,15 +34,6 @@ const MEDIAN_RESPONSE: Aspect =
     Aspect { of: |point| point.open_loop?.response.map(|times| times.p50_us), ..MEDIAN };
 const P99_RESPONSE: Aspect =
     Aspect { of: |point| point.open_loop?.response.map(|times| times.p99_us), ..P99 };
-const CSV: &[CsvColumn] = &[
-    ("offered_per_s", |_, p| Some(p.open_loop?.offered_per_s.to_string())),
-    ("answered_per_s", |_, p| Some(p.open_loop?.answered_per_s.to_string())),
-    ("unposted", |_, p| Some(p.open_loop?.unposted.to_string())),
-    ("response_p50_us", |_, p| Some(p.open_loop?.response?.p50_us.to_string())),
-    ("response_p99_us", |_, p| Some(p.open_loop?.response?.p99_us.to_string())),
-    ("service_p50_us", |_, p| Some(p.open_loop?.service?.p50_us.to_string())),
-    ("service_p99_us", |_, p| Some(p.open_loop?.service?.p99_us.to_string())),
-];
 
 const COLUMNS: [Column; 12] = [
     SIZE,

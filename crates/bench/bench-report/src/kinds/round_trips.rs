@@ -6,15 +6,10 @@ use report::{Table, significant};
 use super::aspect::{MEDIAN, P99};
 use super::cells::{above_0, us};
 use super::column::{Column, DOUBT, LOST, MEAN_LEAST, SIZE, SPREAD};
-use super::{CsvColumn, Kind, Quantity, column, counted};
+use super::{Kind, Quantity, column, counted};
 
-pub(super) const KIND: Kind = Kind {
-    table,
-    quantities: &[HALF_ROUND_TRIP],
-    aspects: &[MEDIAN, P99],
-    csv: CSV,
-    ..Kind::NOTHING
-};
+pub(super) const KIND: Kind =
+    Kind { table, quantities: &[HALF_ROUND_TRIP], aspects: &[MEDIAN, P99], ..Kind::NOTHING };
 
 const HALF_ROUND_TRIP: Quantity = Quantity {
     label: "half round trip",
@@ -26,19 +21,6 @@ const HALF_ROUND_TRIP: Quantity = Quantity {
     has_blocks: true,
     tail: Some(|point| point.latency?.distribution.map(|times| times.p99_us)),
 };
-const CSV: &[CsvColumn] = &[
-    ("round_trips", |_, p| above_0(p.latency?.round_trips?)),
-    ("mean_us", |_, p| Some(p.latency?.mean_us.to_string())),
-    ("min_us", |_, p| Some(times(p)?.min_us.to_string())),
-    ("p50_us", |_, p| Some(times(p)?.p50_us.to_string())),
-    ("p90_us", |_, p| Some(times(p)?.p90_us?.to_string())),
-    ("p99_us", |_, p| Some(times(p)?.p99_us.to_string())),
-    ("p999_us", |_, p| Some(times(p)?.p999_us?.to_string())),
-    ("p9999_us", |_, p| Some(times(p)?.p9999_us?.to_string())),
-    ("max_us", |_, p| Some(times(p)?.max_us.to_string())),
-    ("client_cpu_us", |_, p| Some(p.client_cpu_us?.to_string())),
-    ("load_gbit_per_s", |_, p| Some(p.load?.gbit_per_s.to_string())),
-];
 
 const COLUMNS: [Column; 16] = [
     SIZE,

@@ -6,13 +6,12 @@ use report::{Table, significant};
 use super::aspect::{Aspect, CALL_CPU, GOODPUT};
 use super::column::{Column, DEPTH, DOUBT, SIZE, SPREAD};
 use super::quantity::BYTES;
-use super::{CsvColumn, Kind, Quantity, column};
+use super::{Kind, Quantity, column};
 
 pub(crate) const KIND: Kind = Kind {
     table,
     quantities: &[NODE_BYTES, TUPLE_TIME],
     aspects: &[TUPLES, TUPLE_CPU],
-    csv: CSV,
     ..Kind::NOTHING
 };
 
@@ -42,17 +41,6 @@ const TUPLE_CPU: Aspect = Aspect {
     of: |point| point.shuffle.map(|found| found.cpu_ns_per_tuple),
     ..CALL_CPU
 };
-const CSV: &[CsvColumn] = &[
-    ("mtuples_per_s", |_, p| Some(p.shuffle?.mtuples_per_s.to_string())),
-    ("node_gb_per_s", |_, p| Some(p.shuffle?.gb_per_s.to_string())),
-    ("node_gb_per_s_min", |_, p| Some(p.shuffle?.gb_per_s_min.to_string())),
-    ("node_gb_per_s_max", |_, p| Some(p.shuffle?.gb_per_s_max.to_string())),
-    ("link_percent", |_, p| Some(p.shuffle?.link_percent?.to_string())),
-    ("cpu_ns_per_tuple", |_, p| Some(p.shuffle?.cpu_ns_per_tuple.to_string())),
-    ("fill", |_, p| Some(p.shuffle?.fill.to_string())),
-    ("load_max_to_mean", |_, p| Some(p.shuffle?.load_max_to_mean.to_string())),
-    ("time_max_to_mean", |_, p| Some(p.shuffle?.time_max_to_mean.to_string())),
-];
 
 const COLUMNS: [Column; 15] = [
     SIZE,

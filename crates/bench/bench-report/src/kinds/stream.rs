@@ -6,7 +6,7 @@ use report::{Table, significant};
 
 use super::cells::{known, unusual};
 use super::column::{Column, DOUBT, KNOWN_DEPTH, LOST, MEAN, P50, P99, SIZE, SPREAD, has_means};
-use super::{CsvColumn, Kind, Quantity, aspect, column, counted};
+use super::{Kind, Quantity, aspect, column, counted};
 use crate::import;
 
 pub(super) const KIND: Kind = Kind {
@@ -14,7 +14,6 @@ pub(super) const KIND: Kind = Kind {
     quantities: &[GOODPUT],
     aspects: &[aspect::GOODPUT],
     of_small: Some((&[MESSAGE_RATE], &[aspect::RATE])),
-    csv: CSV,
     ..Kind::NOTHING
 };
 
@@ -39,10 +38,6 @@ const MESSAGE_RATE: Quantity = Quantity {
     has_blocks: true,
     tail: None,
 };
-const CSV: &[CsvColumn] = &[
-    ("to_server_gbit_per_s", |_, p| Some(p.both_ways?.to_server.gbit_per_s.to_string())),
-    ("to_client_gbit_per_s", |_, p| Some(p.both_ways?.to_client.gbit_per_s.to_string())),
-];
 
 const COLUMNS: [Column; 16] = [
     SIZE,

@@ -1,107 +1,163 @@
-//! Results as CSV: one row per point.
+//! Results as CSV: one row per point, with the figures of the JSON file.
 
-use std::fmt::Debug;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bench_record::counted::Counted;
-use bench_record::spec::{Benchmark, Order};
-use bench_record::{Disorder, Point, Run};
+use bench_record::{NodePair, Point, Run};
+use serde::Serialize;
+use serde_json::Value;
 
-use crate::kinds::cells::above_0;
-use crate::kinds::{self, CsvColumn};
-
-/// The columns that figures of several kinds share.
-const COMMON: [CsvColumn; 48] = [
-    ("name", |r, _| Some(r.name.to_string())),
-    ("source", |r, _| Some(r.source.to_string())),
-    ("benchmark", |r, _| Some(r.benchmark.name().to_string())),
-    ("provider", |r, _| Some(r.fabric.as_ref()?.provider.to_string())),
-    ("endpoint", |r, _| Some(lower(&r.endpoint))),
-    ("operation", |r, _| Some(r.operation.name().to_string())),
-    ("size_bytes", |_, p| Some(p.size_bytes.to_string())),
-    ("depth", |_, p| above_0(p.depth as u64)),
-    ("rx_depth", |_, p| above_0(p.rx_depth as u64)),
-    ("messages", |_, p| above_0(p.bandwidth?.messages?)),
-    ("seconds", |_, p| Some(p.bandwidth?.seconds.filter(|s| *s > 0.0)?.to_string())),
-    ("mb_per_s", |_, p| Some(p.bandwidth?.mb_per_s.to_string())),
-    ("gbit_per_s", |_, p| Some(p.bandwidth?.gbit_per_s.to_string())),
-    ("mmsg_per_s", |_, p| Some(p.bandwidth?.mmsg_per_s.to_string())),
-    ("lost", |_, p| Some(p.lost?.to_string())),
-    ("validated", |_, p| above_0(p.validated)),
-    ("cold_start_us", |r, _| Some(r.cold_start_us?.to_string())),
-    ("complete", |r, _| Some(r.complete.to_string())),
-    ("warmup_ms", |_, p| Some(p.warmup_ms.to_string())),
-    ("error", |r, _| Some(r.error.as_ref()?.to_string())),
-    ("spread_percent", |_, p| Some(p.spread_percent()?.to_string())),
-    ("test", |r, _| Some(r.test.to_string())),
-    ("interval_low", |_, p| Some(p.interval?.low.to_string())),
-    ("interval_high", |_, p| Some(p.interval?.high.to_string())),
-    ("operation_p50_us", |_, p| Some(p.operation_time?.p50_us.to_string())),
-    ("operation_p99_us", |_, p| Some(p.operation_time?.p99_us.to_string())),
-    ("window", |r, _| Some(lower(&r.method.flow.window))),
-    ("complete_every", |r, _| Some(r.method.flow.complete_every.to_string())),
-    ("post_list", |r, _| Some(r.method.flow.post_list.to_string())),
-    ("threads", |r, _| Some(r.method.threads.to_string())),
-    ("endpoints", |r, _| Some(r.method.endpoints.to_string())),
-    ("rate_per_s", |_, p| above_0(p.rate_per_s)),
-    ("overtaken", |_, p| Some(p.disorder?.overtaken.to_string())),
-    ("farthest", |_, p| Some(p.disorder?.farthest.to_string())),
-    ("parameter", |_, p| above_0(p.parameter as u64)),
-    ("operation_p9999_us", |_, p| Some(p.operation_time?.p9999_us?.to_string())),
-    ("wire_bytes_per_message", |_, p| Some(counted(p, Counted::wire_bytes)?.to_string())),
-    ("packets_per_message", |_, p| Some(counted(p, Counted::packets)?.to_string())),
-    ("retransmitted_packets", |_, p| Some(p.counted.as_ref()?.retransmitted()?.to_string())),
-    ("order", |_, p| Some(p.order.name().to_string())),
-    ("held", |_, p| Some(kept(p)?.held.to_string())),
-    ("held_most", |_, p| Some(kept(p)?.held_most.to_string())),
-    ("events", |r, _| Some(r.method.flow.events.to_string())),
-    ("operation_min_us", |_, p| Some(p.operation_time?.min_us.to_string())),
-    ("operation_mean_us", |_, p| Some(p.operation_mean_us?.to_string())),
-    ("operation_p90_us", |_, p| Some(p.operation_time?.p90_us?.to_string())),
-    ("operation_p999_us", |_, p| Some(p.operation_time?.p999_us?.to_string())),
-    ("operation_max_us", |_, p| Some(p.operation_time?.max_us.to_string())),
+/// The columns that say what was measured; they come first.
+const MEASURED: [&str; 9] = [
+    "name",
+    "source",
+    "benchmark",
+    "test",
+    "provider",
+    "endpoint",
+    "operation",
+    "size_bytes",
+    "depth",
 ];
 
-/// Renders tidy CSV: one row per point, and empty cells for what a point does not have.
+/// The heads of columns that are shorter than their path in the JSON file. The first line counts
+/// that begins the path.
+const HEADS: [(&str, &str); 29] = [
+    ("fabric.provider", "provider"),
+    ("method.flow.", ""),
+    ("method.work.", "work_"),
+    ("method.", ""),
+    ("latency.", ""),
+    ("bandwidth.", ""),
+    ("both_ways.", ""),
+    ("operation_time.", "operation_"),
+    ("open_loop.", ""),
+    ("disorder.messages", "disorder_messages"),
+    ("disorder.", ""),
+    ("work.actions.", ""),
+    ("work.parts.", ""),
+    ("work.client_cpu_ns", "client_cpu_ns_per_call"),
+    ("work.server_cpu_ns", "server_cpu_ns_per_call"),
+    ("work.client_process_cpu_ns", "client_process_cpu_ns_per_call"),
+    ("work.server_process_cpu_ns", "server_process_cpu_ns_per_call"),
+    ("work.seconds", "work_seconds"),
+    ("work.", ""),
+    ("connections.count", "connections"),
+    ("connections.parts.", ""),
+    ("collective.mean_us", "collective_mean_us"),
+    ("collective.", ""),
+    ("incast.bursts.mean_us", "burst_mean_us"),
+    ("incast.bursts.", ""),
+    ("incast.shares.", ""),
+    ("incast.", ""),
+    ("shuffle.gb_per_s", "node_gb_per_s"),
+    ("shuffle.", ""),
+];
+
+/// What the JSON file alone has: texts, the counters of devices, and times one by one.
+const LEFT_OUT: [&str; 7] =
+    ["citation", "command", "counted", "counters", "fabric.", "points", "times"];
+
+/// The cells of a point by the heads of their columns.
+type Cells = BTreeMap<String, String>;
+
+/// Renders tidy CSV: one row per point, and empty cells for what a point does not have. The columns
+/// of figures are those that any point has, by name.
 pub fn csv(runs: &[Run]) -> String {
-    let columns = columns();
-    let mut out = columns.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(",") + "\n";
-    for run in runs {
-        for point in &run.points {
-            let cells = columns.iter().map(|(_, cell)| cell(run, point).unwrap_or_default());
-            out.push_str(&report::csv_line(&cells.collect::<Vec<_>>()));
+    let rows: Vec<Cells> = runs.iter().flat_map(rows).collect();
+    let all: BTreeSet<&str> = rows.iter().flat_map(BTreeMap::keys).map(String::as_str).collect();
+    let figures = all.into_iter().filter(|head| !MEASURED.contains(head));
+    let heads: Vec<&str> = MEASURED.into_iter().chain(figures).collect();
+    let lines = rows.iter().map(|row| {
+        let cells = heads.iter().map(|head| row.get(*head).map_or("", String::as_str));
+        report::csv_line(&cells.collect::<Vec<_>>())
+    });
+    report::csv_line(&heads) + &lines.collect::<String>()
+}
+
+/// Returns a row for each point of a run.
+fn rows(run: &Run) -> Vec<Cells> {
+    let mut of_run = Cells::new();
+    add("", &to_value(run), &mut of_run);
+    // The file says `two_phase` where people say `2pc`.
+    of_run.insert("benchmark".to_owned(), run.benchmark.name().to_owned());
+    let rows = run.points.iter().map(|point| {
+        let mut row = of_run.clone();
+        add("", &to_value(point), &mut row);
+        for (head, figure) in computed(point) {
+            row.extend(figure.map(|figure| (head.to_owned(), figure.to_string())));
+        }
+        row
+    });
+    rows.collect()
+}
+
+fn to_value(record: &impl Serialize) -> Value {
+    serde_json::to_value(record).expect("a record has names for keys, and no other reason to fail")
+}
+
+/// Returns the figures that the JSON file has only in parts.
+fn computed(point: &Point) -> [(&'static str, Option<f64>); 7] {
+    let counted = |what: fn(&Counted) -> Option<u64>| {
+        let counted = point.counted.as_ref()?;
+        counted.per_message(what(counted))
+    };
+    let pair = |of| point.matrix.as_ref()?.median(of);
+    let by_the_clock = point.work.as_ref().filter(|work| work.arrivals.is_some());
+    let unended = by_the_clock.map(|work| work.actions.iter().map(|own| own.unended).sum::<u64>());
+    let retransmitted = point.counted.as_ref().and_then(Counted::retransmitted);
+    [
+        ("spread_percent", point.spread_percent()),
+        ("wire_bytes_per_message", counted(Counted::wire_bytes)),
+        ("packets_per_message", counted(Counted::packets)),
+        ("retransmitted_packets", retransmitted.map(|packets| packets as f64)),
+        ("unended", unended.map(|operations| operations as f64)),
+        ("pair_p50_us", pair(NodePair::p50_us)),
+        ("pair_gbit_per_s", pair(NodePair::gbit_per_s)),
+    ]
+}
+
+/// Adds the cells of a value at `path` in the JSON file. What has a name in a list stands below
+/// that name; other lists have no cells.
+fn add(path: &str, value: &Value, row: &mut Cells) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        _ if path != "fabric.provider" && LEFT_OUT.iter().any(|own| path.starts_with(own)) => (),
+        Value::Null => (),
+        Value::Object(fields) => {
+            let is_named = fields.contains_key("distribution");
+            let fields = fields.iter().filter(|(key, _)| !is_named || *key != "name");
+            for (key, value) in fields {
+                let is_transparent = key == "distribution";
+                add(&if is_transparent { path.to_owned() } else { below(key) }, value, row);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                if let Some(name) = item["name"].as_str() {
+                    add(&below(&name.replace(' ', "_")), item, row);
+                }
+            }
+        }
+        figure => {
+            let cell = figure.as_str().map_or_else(|| figure.to_string(), str::to_owned);
+            let other = row.insert(head(path), cell);
+            debug_assert!(other.is_none(), "{path} has the head of another figure: {}", head(path));
         }
     }
-    out
 }
 
-/// Returns the common columns, followed by those of each kind.
-fn columns() -> Vec<CsvColumn> {
-    let mut columns = COMMON.to_vec();
-    for own in Benchmark::ALL.iter().flat_map(|benchmark| kinds::of(*benchmark).csv) {
-        if !columns.iter().any(|(head, _)| *head == own.0) {
-            columns.push(*own);
-        }
-    }
-    columns
-}
-
-/// Returns the name of a variant in small letters.
-fn lower(variant: &impl Debug) -> String {
-    format!("{variant:?}").to_lowercase()
-}
-
-fn counted(point: &Point, what: fn(&Counted) -> Option<u64>) -> Option<f64> {
-    let counted = point.counted.as_ref()?;
-    counted.per_message(what(counted))
-}
-
-/// Returns the disorder of a stream whose order was kept.
-fn kept(point: &Point) -> Option<Disorder> {
-    point.disorder.filter(|_| point.order == Order::Kept)
+/// Returns the head of the column for a value at `path` in the JSON file.
+fn head(path: &str) -> String {
+    let found = HEADS.iter().find_map(|(long, short)| Some((*short, path.strip_prefix(long)?)));
+    let (short, rest) = found.unwrap_or(("", path));
+    format!("{short}{rest}").replace('.', "_")
 }
 
 #[cfg(test)]
 mod tests {
+    use bench_record::spec::Benchmark;
+
     use super::*;
 
     /// CSV has everything that the tables show.
@@ -127,13 +183,11 @@ mod tests {
             ("unended", "3"),
             ("get_calls", "8"),
             ("get_p50_us", "5.5"),
-            ("put_calls", ""),
             ("operation_max_us", "77.5"),
         ] {
             let place = heads.iter().position(|own| *own == head).expect(head);
             assert_eq!(row[place], cell, "{head}");
         }
-        assert!(heads.contains(&"unposted"));
     }
 
     #[test]
@@ -142,6 +196,7 @@ mod tests {
         let text = csv(&runs);
         let points: usize = runs.iter().map(|r| r.points.len()).sum();
         assert_eq!(text.lines().count(), points + 1);
-        assert!(text.lines().all(|l| l.matches(',').count() == columns().len() - 1));
+        let columns = text.lines().next().expect("heads").split(',').count();
+        assert!(text.lines().all(|l| l.matches(',').count() == columns - 1));
     }
 }
