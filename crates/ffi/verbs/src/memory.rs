@@ -179,20 +179,34 @@ impl Slots {
         self.states[slot] = State::Frozen;
     }
 
-    /// Takes note that an operation begins.
+    /// Takes note that an operation begins on a slot whose state `allows` it.
     #[inline]
-    pub(crate) fn begin(&mut self, slot: usize) {
-        if self.states[slot] == State::Free {
-            self.states[slot] = State::Busy;
+    pub(crate) fn begin(
+        &mut self,
+        slot: usize,
+        allows: impl FnOnce(State) -> bool,
+    ) -> Result<(), Error> {
+        match self.states.get_mut(slot) {
+            Some(state) if allows(*state) => {
+                if *state == State::Free {
+                    *state = State::Busy;
+                }
+                Ok(())
+            }
+            Some(_) => Err(Error::SlotBusy(slot)),
+            None => Err(Error::NoSuchSlot(slot)),
         }
     }
 
     /// Takes note that an operation has ended: whatever could be borrowed before can be again.
+    /// Returns false if there is no such slot.
     #[inline]
-    pub(crate) fn end(&mut self, slot: usize) {
-        if self.states[slot] == State::Busy {
-            self.states[slot] = State::Free;
+    pub(crate) fn end(&mut self, slot: usize) -> bool {
+        let Some(state) = self.states.get_mut(slot) else { return false };
+        if *state == State::Busy {
+            *state = State::Free;
         }
+        true
     }
 
     /// Returns the start of the slot, to which received messages are written, prefix first.

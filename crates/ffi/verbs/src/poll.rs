@@ -95,20 +95,22 @@ impl Endpoint {
         let Ok(count) = usize::try_from(count) else {
             return Err(Error::number("ibv_poll_cq", count));
         };
+        let prefix_bytes = self.slots.geometry().prefix_bytes;
         for entry in &self.queue.found[..count] {
             let slot = usize::try_from(entry.wr_id).unwrap_or(usize::MAX);
-            self.slots.state(slot)?;
-            self.slots.end(slot);
-            if entry.status != IBV_WC_SUCCESS {
+            if !self.slots.end(slot) || entry.status != IBV_WC_SUCCESS {
                 return Err(self.failed(slot, entry));
             }
-            each(finished(slot, entry, self.slots.geometry().prefix_bytes));
+            each(finished(slot, entry, prefix_bytes));
         }
         Ok(count)
     }
 
     #[cold]
     fn failed(&self, slot: usize, entry: &ibv_wc) -> Error {
+        if let Err(error) = self.slots.state(slot) {
+            return error;
+        }
         // The opcode of a failed entry is not defined.
         let kind = if slot < self.tx_slots() { "operation" } else { "receive" };
         Error::Completion {

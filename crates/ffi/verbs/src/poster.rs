@@ -6,7 +6,6 @@ use verbs_abi::*;
 
 use crate::endpoint::Peer;
 use crate::error::Error;
-use crate::memory::Slots;
 use crate::prepare::{QueuePair, Transport};
 use crate::sys;
 
@@ -46,24 +45,33 @@ impl Atomic {
 }
 
 /// A request that waits for the rest of its list.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) slot: usize,
-    pub(crate) len_bytes: u32,
+    pub(crate) part: ibv_sge,
     pub(crate) work: Work,
     pub(crate) inline: bool,
     pub(crate) signaled: bool,
 }
 
+impl Request {
+    #[inline]
+    const fn flags(&self) -> u32 {
+        let signaled = if self.signaled { IBV_SEND_SIGNALED } else { 0 };
+        signaled | if self.inline { IBV_SEND_INLINE } else { 0 }
+    }
+}
+
 /// A list of requests, and its hand-over to the device.
 pub(crate) struct Poster {
-    pending: Vec<Request>,
+    /// Number of requests that wait.
+    pending: usize,
     interface: Interface,
 }
 
 enum Interface {
     List(List),
-    PostSession(PostSession),
+    PostSession { session: PostSession, requests: Vec<Request> },
 }
 
 impl Poster {
@@ -72,27 +80,34 @@ impl Poster {
     /// five.
     pub(crate) fn new(qp: &QueuePair, has_rdma: bool) -> Result<Self, Error> {
         let interface = match qp.transport {
-            Transport::Srd if has_rdma => Interface::PostSession(PostSession::of(qp)?),
+            Transport::Srd if has_rdma => Interface::PostSession {
+                session: PostSession::of(qp)?,
+                requests: Vec::with_capacity(LIST),
+            },
             Transport::Srd | Transport::Ud | Transport::Rc => Interface::List(List::new()),
         };
-        Ok(Self { pending: Vec::with_capacity(LIST), interface })
+        Ok(Self { pending: 0, interface })
     }
 
     #[inline]
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+    pub(crate) const fn has_pending(&self) -> bool {
+        self.pending > 0
     }
 
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.pending.len() == LIST
+    pub(crate) const fn is_full(&self) -> bool {
+        self.pending == LIST
     }
 
     /// Adds a request; there must be room.
-    #[inline]
-    pub(crate) fn push(&mut self, request: Request) {
+    #[inline(always)] // As `Endpoint::post`.
+    pub(crate) fn push(&mut self, request: Request, peer: &Peer) {
         debug_assert!(!self.is_full());
-        self.pending.push(request);
+        match &mut self.interface {
+            Interface::List(list) => list.write(self.pending, request, peer),
+            Interface::PostSession { requests, .. } => requests.push(request),
+        }
+        self.pending += 1;
     }
 
     /// Gives pending requests to the device; returns false when it does not take all of them.
@@ -100,25 +115,16 @@ impl Poster {
     /// # Safety
     /// Queue pair and peer are alive; the memory of the requests stays as it is until they
     /// complete.
-    #[inline]
-    pub(crate) unsafe fn hand_over(
-        &mut self,
-        qp: &QueuePair,
-        peer: &Peer,
-        slots: &Slots,
-    ) -> Result<bool, Error> {
+    #[inline(always)] // As `Endpoint::post`.
+    pub(crate) unsafe fn hand_over(&mut self, qp: &QueuePair, peer: &Peer) -> Result<bool, Error> {
         // SAFETY: promised by the caller.
         let (name, errno, posted) = unsafe {
             match &mut self.interface {
-                Interface::PostSession(session) => session.post(&self.pending, peer, slots),
-                Interface::List(list) => list.post(&self.pending, qp, peer, slots),
+                Interface::PostSession { session, requests } => session.post(requests, peer),
+                Interface::List(list) => list.post(self.pending, qp),
             }
         };
-        if posted == self.pending.len() {
-            self.pending.clear();
-        } else {
-            self.pending.drain(..posted);
-        }
+        self.pending -= posted;
         match errno {
             0 => Ok(true),
             libc::ENOMEM => Ok(false),
@@ -143,54 +149,49 @@ impl List {
         }
     }
 
+    #[inline(always)] // As `Endpoint::post`.
+    fn write(&mut self, index: usize, request: Request, peer: &Peer) {
+        self.parts[index] = request.part;
+        let wr = &mut self.requests[index];
+        wr.wr_id = request.slot as u64;
+        wr.num_sge = 1;
+        wr.send_flags = request.flags();
+        (wr.opcode, wr.wr) = target(request.work, peer);
+    }
+
+    /// Posts the first `pending` requests. Returns the name of the call, its error number, and how
+    /// many requests it took; the others are the first ones afterwards.
+    ///
     /// # Safety
     /// The conditions of [`Poster::hand_over`] hold.
-    #[inline]
-    unsafe fn post(
-        &mut self,
-        pending: &[Request],
-        qp: &QueuePair,
-        peer: &Peer,
-        slots: &Slots,
-    ) -> (&'static str, i32, usize) {
-        let lkey = slots.lkey();
-        let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
-        for (index, request) in pending.iter().enumerate() {
-            let is_last = index + 1 == pending.len();
-            // SAFETY: pending is never longer than LIST, the length of both.
-            let (wr, part, next) = unsafe {
-                let next = if is_last { null_mut() } else { requests.add(index + 1) };
-                (&mut *requests.add(index), &mut *parts.add(index), next)
-            };
-            *part = ibv_sge {
-                addr: slots.payload_start(request.slot) as u64,
-                length: request.len_bytes,
-                lkey,
-            };
-            let mut flags = 0;
-            if request.signaled {
-                flags |= IBV_SEND_SIGNALED;
+    #[inline(always)] // As `Endpoint::post`.
+    unsafe fn post(&mut self, pending: usize, qp: &QueuePair) -> (&'static str, i32, usize) {
+        let requests = self.requests[..pending].as_mut_ptr();
+        let parts = self.parts[..pending].as_mut_ptr();
+        for index in 0..pending {
+            let is_last = index + 1 == pending;
+            // SAFETY: both are at least as long as that.
+            unsafe {
+                let wr = &mut *requests.add(index);
+                wr.next = if is_last { null_mut() } else { requests.add(index + 1) };
+                wr.sg_list = parts.add(index);
             }
-            if request.inline {
-                flags |= IBV_SEND_INLINE;
-            }
-            wr.wr_id = request.slot as u64;
-            wr.next = next;
-            wr.sg_list = part;
-            wr.num_sge = 1;
-            wr.send_flags = flags;
-            (wr.opcode, wr.wr) = target(request.work, peer);
         }
         let mut bad = null_mut();
         // SAFETY: the list and the memory it names are valid, promised by the caller.
         let errno = unsafe { sys::post_send(qp.raw(), requests, &mut bad) };
-        let posted = match (errno, NonNull::new(bad)) {
-            (0, _) => pending.len(),
-            (_, None) => 0,
-            // SAFETY: the device answers one of the requests of this list.
-            (_, Some(bad)) => unsafe { bad.as_ptr().offset_from(requests) as usize },
-        };
-        ("ibv_post_send", errno.abs(), posted.min(pending.len()))
+        let posted = if errno == 0 { pending } else { self.keep_from(bad, pending) };
+        ("ibv_post_send", errno.abs(), posted)
+    }
+
+    /// Moves the requests from `bad` on to the front. Returns how many were before it.
+    #[cold]
+    fn keep_from(&mut self, bad: *const ibv_send_wr, pending: usize) -> usize {
+        let posted = self.requests[..pending].iter().position(|wr| std::ptr::eq(wr, bad));
+        let posted = posted.unwrap_or(0);
+        self.requests.copy_within(posted..pending, 0);
+        self.parts.copy_within(posted..pending, 0);
+        posted
     }
 }
 
@@ -259,21 +260,19 @@ impl PostSession {
         all().ok_or_else(missing)
     }
 
+    /// Posts the requests, which are gone afterwards if they were taken.
+    ///
     /// # Safety
     /// The conditions of [`Poster::hand_over`] hold.
     #[inline]
-    unsafe fn post(
-        &self,
-        pending: &[Request],
-        peer: &Peer,
-        slots: &Slots,
-    ) -> (&'static str, i32, usize) {
-        let (qp, lkey) = (self.qp.as_ptr(), slots.lkey());
+    unsafe fn post(&self, requests: &mut Vec<Request>, peer: &Peer) -> (&'static str, i32, usize) {
+        let qp = self.qp.as_ptr();
         // SAFETY: the queue pair, the peer and the memory are alive, promised by the caller; the
         // calls come in the order that the manual page of ibv_wr_start demands.
         let errno = unsafe {
             (self.start)(qp);
-            for request in pending {
+            for request in requests.iter() {
+                let ibv_sge { addr, length, lkey } = request.part;
                 (*qp).wr_id = request.slot as u64;
                 (*qp).wr_flags = if request.signaled { IBV_SEND_SIGNALED } else { 0 };
                 match request.work {
@@ -284,17 +283,17 @@ impl PostSession {
                     Work::Atomic { addr, rkey, .. } => nothing(qp, rkey, addr),
                 }
                 (self.set_ud_addr)(qp, peer.handle(), peer.number, peer.qkey);
-                let start = slots.payload_start(request.slot);
                 if request.inline {
-                    (self.set_inline_data)(qp, start, request.len_bytes as usize);
+                    (self.set_inline_data)(qp, addr as *mut u8, length as usize);
                 } else {
-                    (self.set_sge)(qp, lkey, start as u64, request.len_bytes);
+                    (self.set_sge)(qp, lkey, addr, length);
                 }
             }
             (self.complete)(qp)
         };
         // A session is taken whole or not at all.
-        let posted = if errno == 0 { pending.len() } else { 0 };
+        let posted = if errno == 0 { requests.len() } else { 0 };
+        requests.drain(..posted);
         ("ibv_wr_complete", errno.abs(), posted)
     }
 }
