@@ -129,14 +129,25 @@ pub(crate) fn measure<B: Backend>(part: Part<'_, B>) -> Outcome {
     let start = Instant::now();
     recorder.open(start);
     let mut before = start;
-    while !is_over(point, before - start, trips.count) {
-        let is_whole = pinger.round(GOES_ON)?;
-        let now = Instant::now();
-        if is_whole {
-            trips.note(now - before);
-            recorder.note(now, (now - before) / 2, 1);
+    let mut note = |trips: &mut RoundTrips, (ended, took): (Instant, Duration)| {
+        trips.note(took);
+        recorder.note(ended, took / 2, 1);
+    };
+    // A round trip is noted while the next one is under way, so that noting it takes none of its
+    // time.
+    let mut last = None;
+    while !is_over(point, before - start, trips.count + u64::from(last.is_some())) {
+        pinger.begin(GOES_ON)?;
+        if let Some(last) = last.take() {
+            note(&mut trips, last);
         }
+        let is_whole = pinger.end(GOES_ON)?;
+        let now = Instant::now();
+        last = is_whole.then_some((now, now - before));
         before = now;
+    }
+    if let Some(last) = last {
+        note(&mut trips, last);
     }
     recorder.close(before);
     trips.cpu_ns = port.process_cpu_ns() - cpu_ns;
@@ -199,8 +210,20 @@ impl<'a, B: Backend> Pinger<'a, B> {
     /// means nothing. The round trip of the last datagram may never end.
     #[inline]
     pub(super) fn round(&mut self, flag: u8) -> Result<bool, Failure> {
+        self.begin(flag)?;
+        self.end(flag)
+    }
+
+    /// Sends the message of a round trip.
+    #[inline]
+    fn begin(&mut self, flag: u8) -> Result<(), Failure> {
         self.sequence += 1;
-        self.ping(flag)?;
+        self.ping(flag)
+    }
+
+    /// Waits for the echo; see [`Pinger::round`].
+    #[inline]
+    fn end(&mut self, flag: u8) -> Result<bool, Failure> {
         let lost_before = self.lost;
         let mut watch = Watch::new(&self.port.signals, "waiting for an echo");
         loop {
