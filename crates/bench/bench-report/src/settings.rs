@@ -19,7 +19,7 @@ use bench_record::{CountedAt, Method, Point, Run};
 /// A requested setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Setting {
-    /// The name, chosen so that "NAME VALUE" can be read.
+    /// The name; "NAME VALUE" can be read if [`SAID`] has nothing better.
     pub(crate) name: &'static str,
     pub(crate) value: Value,
     /// Whether this is the default, which need not be mentioned.
@@ -54,12 +54,34 @@ pub(crate) const WAY: &str = "way";
 /// The number of posted receives, if it differs from the depth of each point.
 pub const RX_DEPTH: &str = "rx depth";
 
+/// The words before and behind a number, if its name alone does not make a phrase.
+const SAID: [(&str, &str, &str); 10] = [
+    (SIZE, "", " B"),
+    (RATE, "", "/s per thread"),
+    (LOAD, "load of ", " B"),
+    ("chunk B", "chunks of ", " B"),
+    ("records/msg", "", " records/msg"),
+    ("request B", "requests of ", " B"),
+    ("memory B", "memory of ", " B"),
+    ("gets %", "", " % gets"),
+    ("flush µs", "flush after ", " µs"),
+    ("group", "groups of ", ""),
+];
+
+const MIB: f64 = 1024.0 * 1024.0;
+
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.value {
-            Value::Number(bytes) if self.name == SIZE => write!(f, "{bytes} B"),
-            Value::Number(number) => write!(f, "{} {number}", self.name),
-            Value::Word(word) => write!(f, "{} {word}", self.name),
+        let number = match self.value {
+            Value::Number(number) => number,
+            Value::Word(word) => return write!(f, "{} {word}", self.name),
+        };
+        match SAID.iter().find(|(name, ..)| *name == self.name) {
+            Some((_, before, " B")) if number >= MIB && number % MIB == 0.0 => {
+                write!(f, "{before}{} MiB", number / MIB)
+            }
+            Some((_, before, behind)) => write!(f, "{before}{number}{behind}"),
+            None => write!(f, "{} {number}", self.name),
         }
     }
 }
@@ -240,7 +262,10 @@ fn of_work(benchmark: Benchmark, work: &WorkSpec) -> Vec<Setting> {
         number("request B", request_bytes, usual_request),
         number("keys", keys, usual_keys),
         number("gets %", gets_percent as usize, usual_gets),
-        number("Zipf/100", zipf_hundredths as usize, 0),
+        Setting {
+            value: Value::Number(f64::from(zipf_hundredths) / 100.0),
+            ..number("Zipf", zipf_hundredths as usize, 0)
+        },
         number("flush µs", usize::try_from(flush_us).unwrap_or(usize::MAX), 0),
         Setting::word(WAY, way.name(), way == LookupMethod::Rpc),
         Setting::word("from", source.name(), source == Source::Memory),
@@ -286,9 +311,22 @@ mod tests {
         (run.method.threads, run.method.flow.window) = (4, Window::Refill);
         let point = Point { rate_per_s: 1000, ..point };
         let text = words(&of(&run, &point));
-        assert_eq!(text, "64 B, depth 256, asked/s 1000, window refill, threads 4");
+        assert_eq!(text, "64 B, depth 256, 1000/s per thread, window refill, threads 4");
         let ping_pong = Run::new("mine", Benchmark::Latency, Vec::new());
         assert_eq!(words(&of(&ping_pong, &Point::new(8, 1))), "8 B");
+    }
+
+    #[test]
+    fn settings_read_as_phrases() {
+        let mut run = Run::new("mine", Benchmark::Kv, Vec::new());
+        let zipf =
+            WorkSpec { request_bytes: 16, gets_percent: 95, zipf_hundredths: 99, ..WorkSpec::NONE };
+        run.method.work = Some(WorkSpec { keys: 1 << 20, ..zipf });
+        let said = words(&of(&run, &Point::new(32, 32)));
+        assert!(said.ends_with("95 % gets, Zipf 0.99"), "{said}");
+        let run = Run::new("mine", Benchmark::FileGet, Vec::new());
+        let point = Point { parameter: 8000, ..Point::new(1 << 20, 64) };
+        assert_eq!(words(&of(&run, &point)), "1 MiB, depth 64, chunks of 8000 B");
     }
 
     #[test]
@@ -313,11 +351,11 @@ mod tests {
         run.method.work = Some(WorkSpec::NONE);
         assert_eq!(words(&of(&run, &Point::new(64, 8))), "64 B, depth 8");
         run.method.work = Some(WorkSpec { request_bytes: 16, gets_percent: 95, ..WorkSpec::NONE });
-        assert_eq!(words(&of(&run, &Point::new(64, 8))), "64 B, depth 8, gets % 95");
+        assert_eq!(words(&of(&run, &Point::new(64, 8))), "64 B, depth 8, 95 % gets");
         let mut barrier = Run::new("mine", Benchmark::Collective, Vec::new());
         barrier.method.work = Some(WorkSpec::NONE);
         let point = Point { parameter: 8192, ..Point::new(0, 1) };
-        assert_eq!(words(&of(&barrier, &point)), "0 B, chunk B 8192");
+        assert_eq!(words(&of(&barrier, &point)), "0 B, chunks of 8192 B");
     }
 
     /// Requests of 32 B are not compared with those of 4 KiB.
@@ -331,8 +369,8 @@ mod tests {
         };
         for (benchmark, request_bytes, keys, special) in [
             (Benchmark::Rpc, 32, 1 << 20, ""),
-            (Benchmark::Rpc, 4096, 1 << 20, ", request B 4096"),
-            (Benchmark::Rpc, 16, 1000, ", request B 16, keys 1000"),
+            (Benchmark::Rpc, 4096, 1 << 20, ", requests of 4096 B"),
+            (Benchmark::Rpc, 16, 1000, ", requests of 16 B, keys 1000"),
             (Benchmark::Kv, 16, 1 << 20, ""),
             (Benchmark::Kv, 16, 1000, ", keys 1000"),
             (Benchmark::Shuffle, 16, 1 << 20, ""),
@@ -356,6 +394,6 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
-        assert!(words(&all).ends_with("group 8, commit at a majority, ack by completion"));
+        assert!(words(&all).ends_with("groups of 8, commit at a majority, ack by completion"));
     }
 }

@@ -304,7 +304,7 @@ impl<'a> Plot<'a> {
             SIZE => Scale::Log2,
             _ if has_zero => Scale::Linear,
             "asked/s" | "flush µs" => Scale::Log10,
-            "gets %" | "Zipf/100" => Scale::Linear,
+            "gets %" | "Zipf" => Scale::Linear,
             _ => Scale::Log2,
         }
     }
@@ -322,6 +322,8 @@ fn axis_label(axis: &'static str) -> &'static str {
         "asked/s" => "asked per second and thread",
         "flush µs" => "longest wait on purpose (µs)",
         "records/msg" => "records in a message",
+        "chunk B" => "chunk (bytes)",
+        "gets %" => "gets (%)",
         other => other,
     }
 }
