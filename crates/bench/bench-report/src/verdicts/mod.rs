@@ -79,7 +79,9 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
             (_, true) => "Workloads".to_owned(),
             (_, false) => "Plain messages".to_owned(),
         };
-        let text = vec![LEGEND.to_owned()];
+        let is_alone = races.iter().all(|race| race.entries.len() < 2);
+        let signs = if is_alone { "" } else { SIGNS };
+        let text = vec![format!("{signs}{MARKS}")];
         sections.push(Section {
             title,
             layout,
@@ -106,9 +108,10 @@ pub(crate) fn sections(runs: &[Run], names: &[&str]) -> Vec<Section> {
 
 const CAPTION: &str = "What came of it";
 const NOBODY: &str = "nobody else was measured";
-const LEGEND: &str = "▲ is better and ▼ worse than the other, ◆ is both, = is as good (what \
-    differs is noise), ? is undecided: the blocks do not tell. Marks: the middle block. Bars: its \
-    95 % interval. Dots: all blocks. Strokes: p99 and maximum of the middle block.";
+const SIGNS: &str = "▲ is better and ▼ worse than the other, ◆ is both, = is as good (what \
+    differs is noise), ? is undecided: the blocks do not tell. ";
+const MARKS: &str = "Marks: the middle block. Bars: its 95 % interval. Dots: all blocks. Strokes: \
+    p99 and maximum of the middle block.";
 
 /// Renders the figures of a point, as far as they are known: "5.65 µs, p99 9.10".
 fn figures(aspects: &[Aspect], point: &Point) -> String {

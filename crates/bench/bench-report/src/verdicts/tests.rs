@@ -78,6 +78,7 @@ fn one_fabric_stands_alone_with_its_uncertainty() {
     let [lead] = sections(&[latency("mine", 10.0, 20.0)], &["mine"]).try_into().expect("one");
     let rows = &lead.tables[0].rows;
     assert_eq!(rows[0], ["latency 64 B", "10.00 µs, p99 20.00", "± 2.0 % (95 %, 5 blocks)"]);
+    assert!(lead.text[0].starts_with("Marks: "), "nothing is better or worse: {:?}", lead.text);
     let mut once = latency("mine", 10.0, 20.0);
     once.points[0].blocks.truncate(1);
     once.points[0].interval = None;

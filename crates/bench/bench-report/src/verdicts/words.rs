@@ -158,6 +158,9 @@ fn certainty(aspect: &Aspect, ours: &Point, theirs: &Point) -> String {
         (low, high) => format!("{} to {} times as fast", times(low), times(high)),
     };
     let at = if aspect.at.is_empty() { String::new() } else { format!(" {}", aspect.at) };
+    if are_few(aspect, ours, theirs) {
+        return format!("{range}{at} in {own} and {other} blocks: too few to tell");
+    }
     format!("{range}{at} (95 %, {own} and {other} blocks)")
 }
 
@@ -210,6 +213,16 @@ mod tests {
         assert_eq!(words, "? undecided at the median, as fast at p99");
         let (words, _) = said(&wide, &latency(10.0, 50.0));
         assert_eq!(words, "? undecided at the median, 2.5 times as fast at p99");
+    }
+
+    /// Three blocks have no interval of 95 % that could be named.
+    #[test]
+    fn few_blocks_are_said_to_be_too_few() {
+        let few = Point { blocks: vec![9.0, 10.0, 11.0], ..latency(10.0, 20.0) };
+        let (words, certainty) = said(&few, &latency(20.0, 20.0));
+        assert!(words.starts_with("? undecided at the median"), "{words}");
+        let range = "1.8 to 2.2 times as fast at the median";
+        assert_eq!(certainty, format!("{range} in 3 and 5 blocks: too few to tell"));
     }
 
     #[test]

@@ -251,18 +251,19 @@ impl Report<'_> {
 
 /// Returns what a reader must know of the results as a whole.
 fn warnings(record: &bench_record::PlanRecord, findings: &Findings) -> Vec<String> {
-    let mut warnings = findings.warnings.clone();
+    let named = |what: &str, all: &[bench_record::LeftOut]| {
+        all.iter().map(|one| format!("{what}: {}: {}", one.step, one.reason)).collect::<Vec<_>>()
+    };
+    // A page shows the first warnings only.
+    let mut warnings = named("Failed", &record.failed);
+    warnings.extend(findings.warnings.clone());
     if record.scale != 1.0 {
         warnings.push(format!(
             "durations were multiplied by {}: figures of other durations are not comparable",
             record.scale
         ));
     }
-    let named = |what: &str, all: &[bench_record::LeftOut]| {
-        all.iter().map(|one| format!("{what}: {}: {}", one.step, one.reason)).collect::<Vec<_>>()
-    };
     warnings.extend(named("Left out", &record.skipped));
-    warnings.extend(named("Failed", &record.failed));
     if findings.open() > 0 {
         warnings.push(format!(
             "Incomplete: {} of {} steps of plan {} are done",
