@@ -57,8 +57,8 @@ white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}\
 .warn{border-left:4px solid var(--c1);padding:.1rem .9rem;background:var(--panel)}\
 @media (max-width:40rem){th,td{padding:.2rem .4rem}.p{min-width:9rem}.p:last-child{min-width:16rem}.scroll th:first-child{white-space:normal;\
 max-width:7rem}svg:not(.dots){min-width:34rem}}\
-@media print{nav{display:none}details>*{display:block}details::details-content{content-visibility:visible;\
-block-size:auto}.scroll,figure{overflow:visible}\
+@media print{nav,details:not([open]):not(:has(>dl)){display:none}\
+details:has(>dl)::details-content{content-visibility:visible;block-size:auto}.scroll,figure{overflow:visible}\
 .halves{grid-template-columns:1fr}.panels{grid-template-columns:1fr 1fr 1fr}details>dl{display:grid}.scroll th:first-child{position:static}\
 table{font-size:.7rem}.p,.p:last-child{min-width:0}th,td{white-space:normal;padding:.1rem .3rem}figure,tr{break-inside:avoid}h2{break-after:avoid}}";
 
