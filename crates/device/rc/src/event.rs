@@ -1,5 +1,6 @@
 //! Outputs of the engine.
 
+use crate::id::Seq;
 use crate::wire::{Feth, NakCode};
 use crate::{Remote, Status, WrId};
 
@@ -195,6 +196,29 @@ pub struct Transmit {
     pub joined: u8,
     /// Whether this request was sent before; `false` for answers.
     pub is_repeated: bool,
+}
+
+/// A SEND of one packet to send now: a base transport header is in the caller's buffer, then come
+/// the whole payload of the work request, `pad` zero bytes and the ICRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortSend {
+    /// The work request.
+    pub id: WrId,
+    /// Bytes of its payload, at least 1.
+    pub len: u32,
+    /// Zero bytes behind the payload, 0..=3.
+    pub pad: u8,
+}
+
+/// A SEND of one packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortArrival {
+    /// Bytes of the message, at least 1.
+    pub len: u32,
+    /// Wake programs that wait for such messages.
+    pub is_solicited: bool,
+    pub(crate) wants_ack: bool,
+    pub(crate) seq: Seq,
 }
 
 impl Transmit {

@@ -45,7 +45,7 @@ pub use endpoint::{Endpoint, State};
 pub use error::{DropReason, PostError, Reject, Status};
 pub use event::{
     Arrival, Atomic, AtomicOp, Cause, Event, Payload, Range, ReadData, Received, Right, SendData,
-    SendEnd, Transmit, Verify, WriteData, WriteReceive,
+    SendEnd, ShortArrival, ShortSend, Transmit, Verify, WriteData, WriteReceive,
 };
 pub use id::{Psn, WrId};
 pub use request::{MESSAGE_MAX_BYTES, Operation, Remote, SendRequest};

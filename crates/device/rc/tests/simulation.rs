@@ -257,11 +257,17 @@ impl Run {
 }
 
 fn run(seed: u64) -> u64 {
+    run_by([true, false], seed).digest()
+}
+
+/// Runs with SENDs of one packet on the short way, or not, alternately.
+fn run_by(short_ways: [bool; 2], seed: u64) -> Pair {
     let mut run = Run::new(seed);
+    run.pair.hosts.iter_mut().for_each(|host| host.short_ways = short_ways);
     let actions = 1 + run.rng.below(30);
     (0..actions).for_each(|_| run.act());
     run.heal();
-    run.pair.digest()
+    run.pair
 }
 
 #[test]
@@ -274,4 +280,32 @@ fn every_byte_is_as_if_executed_serially() {
 #[test]
 fn the_same_seed_runs_the_same_way() {
     explore("simulation", "the_same_seed", 100, |seed| assert_eq!(run(seed), run(seed)));
+}
+
+#[test]
+fn the_short_way_changes_nothing() {
+    explore("simulation", "the_short_way", 500, |seed| {
+        let [long, short, mixed] =
+            [[false; 2], [true; 2], [true, false]].map(|ways| run_by(ways, seed));
+        let stats = |pair: &Pair| pair.hosts.each_ref().map(|host| *host.engine.stats());
+        for other in [&short, &mixed] {
+            assert_eq!(other.packets, long.packets);
+            assert_eq!(stats(other), stats(&long));
+            assert_eq!(other.digest(), long.digest());
+        }
+        assert_eq!(long.hosts.iter().map(|host| host.shorts).sum::<u64>(), 0);
+    });
+}
+
+#[test]
+fn sends_of_one_packet_take_the_short_way() {
+    let mut pair = Pair::new(&Setup::default(), 1);
+    pair.hosts.iter_mut().for_each(|host| host.short_ways = [true; 2]);
+    for id in 0..10 {
+        pair.hosts[1].post_receive(id, 100);
+        let request = SendRequest::new(WrId(id), Operation::Send, 64);
+        pair.hosts[0].post(pair.now, request, vec![id as u8; 64]);
+    }
+    assert!(pair.run_until_done(SECOND_NS));
+    assert_eq!(pair.hosts.each_ref().map(|host| host.shorts), [10, 10]);
 }

@@ -2,6 +2,7 @@
 
 mod joined;
 mod receive;
+mod short;
 mod state;
 
 use std::collections::VecDeque;

@@ -91,7 +91,8 @@ impl Endpoint {
     }
 
     /// Only the lower 15 bits identify a partition; full members also talk to limited ones.
-    fn check_destination(&self, dest_qpn: u32, pkey: u16) -> Result<(), DropReason> {
+    #[inline]
+    pub(super) fn check_destination(&self, dest_qpn: u32, pkey: u16) -> Result<(), DropReason> {
         let our_pkey = self.shared.config.pkey;
         if dest_qpn != self.qpn {
             return Err(DropReason::WrongQpn);
@@ -102,7 +103,8 @@ impl Endpoint {
         Ok(())
     }
 
-    fn note_established(&mut self) {
+    #[inline]
+    pub(super) fn note_established(&mut self) {
         if !self.is_established {
             self.is_established = true;
             self.shared.events.push_back(Event::Established);

@@ -10,6 +10,7 @@ mod local;
 mod queue;
 mod response;
 mod retry;
+mod short;
 mod transmit;
 mod window;
 

@@ -37,7 +37,8 @@ impl Requester {
         let payload = self.fill(entry, &choice, shared, &mut headers);
         headers.bth.is_solicited = entry.request.is_solicited && is_last;
         headers.bth.pad = pad_of(payload.len());
-        headers.bth.wants_ack = is_reliable && self.decide_ack_request(&choice, is_last, shared);
+        headers.bth.wants_ack =
+            is_reliable && self.decide_ack_request(end, choice.bytes, is_last, shared);
         let header_len = headers.emit(out);
         if self.pause == Pause::Next && !is_repeated {
             self.pause = Pause::Begun;
@@ -158,16 +159,23 @@ impl Requester {
     /// Returns whether this packet requests an acknowledgement: at the end of each message or of
     /// every few, every quarter of the window, and when the window is full and no packet in it
     /// requests one (RC-3.8).
-    fn decide_ack_request(&mut self, choice: &Choice, is_last: bool, shared: &Shared) -> bool {
-        self.since_ack_request += choice.end.since(self.next) as u32;
+    #[inline]
+    pub(super) fn decide_ack_request(
+        &mut self,
+        end: Seq,
+        bytes: u64,
+        is_last: bool,
+        shared: &Shared,
+    ) -> bool {
+        self.since_ack_request += end.since(self.next) as u32;
         self.messages_since_ack_request += u32::from(is_last);
         let packets = u64::from(self.window.packets());
-        let flight = choice.end.since(self.una);
-        let flight_bytes = self.flight_bytes + choice.bytes;
+        let flight = end.since(self.una);
+        let flight_bytes = self.flight_bytes + bytes;
         // Where the window is always full an answer is under way, and the next one is requested in
         // turn.
         let is_unasked = u64::from(self.since_ack_request) >= flight;
-        let is_full = is_unasked && !self.window.admits(flight, flight_bytes, 1, choice.bytes);
+        let is_full = is_unasked && !self.window.admits(flight, flight_bytes, 1, bytes);
         let is_quarter = u64::from(self.since_ack_request) >= (packets / 4).max(1);
         let is_turn = self.messages_since_ack_request >= shared.config.ack_every_messages;
         let is_end = is_last && (is_turn || !self.is_followed());

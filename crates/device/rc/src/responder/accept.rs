@@ -2,8 +2,9 @@
 
 use super::{AckDue, Answer, Nak, NakState, Responder, Step, Waiting};
 use crate::endpoint::Shared;
+use crate::id::Seq;
 use crate::wire::NakCode;
-use crate::{Psn, Reject, Status};
+use crate::{Psn, Reject, ShortArrival, Status};
 
 impl Responder {
     /// The host has performed the request.
@@ -86,7 +87,30 @@ impl Responder {
         self.resources.push(first..self.expected, self.msn, answer, srq);
     }
 
+    /// Returns the number of the packet with `psn` if it is the expected one, a message of one
+    /// packet may come now, and nothing has to be done before it is taken.
+    #[inline]
+    pub(crate) fn expects_short(&self, psn: Psn) -> Option<Seq> {
+        let is_ready = !self.is_closed
+            && self.message.is_none()
+            && self.waiting.is_none()
+            && self.nak_state == NakState::Nothing;
+        (is_ready && psn == self.expected.psn()).then_some(self.expected)
+    }
+
+    /// The host has performed a SEND of one packet, which is still the expected packet; returns
+    /// false if it is not.
+    #[inline]
+    pub(crate) fn accept_short(&mut self, short: &ShortArrival) -> bool {
+        let is_expected = short.seq == self.expected;
+        if is_expected {
+            self.commit(1, true, short.wants_ack);
+        }
+        is_expected
+    }
+
     /// Moves on after the expected packet was performed, which takes `packets` numbers.
+    #[inline]
     fn commit(&mut self, packets: u32, is_end: bool, wants_ack: bool) {
         self.expected = self.expected.plus(u64::from(packets));
         if is_end {

@@ -254,6 +254,17 @@ impl Responder {
         self.resources.has_waiting() || self.ack == AckDue::Now || self.nak.is_some()
     }
 
+    /// Returns whether an answer leaves before a request of this side. If none does, the request
+    /// ends a row of responses.
+    #[inline]
+    pub(crate) fn precedes_requests(&mut self) -> bool {
+        let has_answer = self.ack != AckDue::Never || self.has_work();
+        if !has_answer {
+            self.responses_in_a_row = 0;
+        }
+        has_answer
+    }
+
     /// Ends the connection: the peer is sent `code` for the packet `seq`, or an acknowledgement of
     /// it.
     fn refuse(&mut self, code: Option<NakCode>, seq: Seq, receive: Option<Status>) {

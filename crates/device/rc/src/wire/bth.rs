@@ -53,6 +53,9 @@ impl Bth {
     /// Packets that can be joined to another one at most.
     pub const JOINED_MAX: u8 = 63;
 
+    /// The bits of the ninth byte that say how many packets are joined.
+    pub(crate) const JOINED_BITS: u8 = Self::JOINED_MAX << 1;
+
     /// Reads a header from the start of `bytes`.
     ///
     /// # Errors
@@ -82,14 +85,19 @@ impl Bth {
     /// Writes the header to the start of `out`, which has room.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
-        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
-        out[0] = self.opcode.to_byte();
-        out[1] = flag(self.is_solicited, 0x80) | flag(self.is_migrated, 0x40) | (self.pad & 3) << 4;
-        out[2..4].copy_from_slice(&self.pkey.to_be_bytes());
-        out[4..8].copy_from_slice(&(self.dest_qpn & 0x00FF_FFFF).to_be_bytes());
-        out[4] = flag(self.has_fecn, 0x80) | flag(self.has_becn, 0x40);
-        out[8..12].copy_from_slice(&self.psn.get().to_be_bytes());
-        out[8] = flag(self.wants_ack, 0x80) | (self.joined & Self::JOINED_MAX) << 1;
+        let flag = |on: bool, bit: u32| u32::from(on) << bit;
+        let kind = u32::from(self.opcode.to_byte()) << 24
+            | flag(self.is_solicited, 23)
+            | flag(self.is_migrated, 22)
+            | u32::from(self.pad & 3) << 20
+            | u32::from(self.pkey);
+        let to = flag(self.has_fecn, 31) | flag(self.has_becn, 30) | (self.dest_qpn & Psn::MASK);
+        let number = flag(self.wants_ack, 31)
+            | u32::from(self.joined & Self::JOINED_MAX) << 25
+            | self.psn.get();
+        // Two stores, because the check reads them back in two loads at once.
+        out[..8].copy_from_slice(&(u64::from(kind) << 32 | u64::from(to)).to_be_bytes());
+        out[8..12].copy_from_slice(&number.to_be_bytes());
     }
 }
 

@@ -126,6 +126,16 @@ impl Headers {
         false
     }
 
+    /// Returns the bytes of the headers of the packet that begins with `bytes`, which may hold
+    /// fewer; `None` if the base transport header cannot be read.
+    #[must_use]
+    #[inline]
+    pub fn len_in(bytes: &[u8]) -> Option<usize> {
+        let bth: &[u8; Bth::LEN] = bytes.first_chunk()?;
+        let len = LENS[bth[0] as usize] as usize;
+        (len > 0 && bth[1] & 0x0F == 0).then_some(len)
+    }
+
     /// Reads the headers at the start of `bytes`.
     ///
     /// # Errors
