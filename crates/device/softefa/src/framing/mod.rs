@@ -145,6 +145,13 @@ impl Framing {
         }
     }
 
+    /// Returns true if datagrams have a check of their headers behind the payload, and nothing else
+    /// is done to them.
+    #[inline]
+    pub(crate) fn has_short_check(&self) -> bool {
+        matches!(self, Self::Packets(packets) if !packets.has_icrc)
+    }
+
     /// Returns the length of the trailer of a payload of `payload_len` bytes. The trailer is zero
     /// until the datagram is finished.
     #[inline]

@@ -94,9 +94,7 @@ impl Packets {
 /// Returns the length of all headers; `None` if they cannot be parsed or are truncated.
 #[inline]
 pub(super) fn headers_len(packet: &[u8]) -> Option<usize> {
-    let bth = Bth::parse(packet).ok()?;
-    let len = Headers::new(bth).len();
-    (len <= packet.len()).then_some(len)
+    Headers::len_in(packet).filter(|len| *len <= packet.len())
 }
 
 /// Returns the length that the check covers, unless it covers more than the headers.
@@ -129,7 +127,12 @@ fn is_short(head: &[u8]) -> bool {
 #[inline]
 pub(super) fn check(headers: &[u8], len: usize) -> [u8; icrc::LEN] {
     // No header tells the length of the packet.
-    crc32c::of(&[(len as u64).to_be_bytes()], headers).to_be_bytes()
+    let len = (len as u64).to_be_bytes();
+    let crc = match headers.try_into() {
+        Ok(header) => crc32c::of_header(len, header),
+        Err(_) => crc32c::of(&[len], headers),
+    };
+    crc.to_be_bytes()
 }
 
 /// Returns the last four bytes of what is behind the headers.
