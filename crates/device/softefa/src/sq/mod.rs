@@ -204,6 +204,18 @@ impl SendSlot {
         self.is_inline || self.sges().all(|sge| sge.len == 0 || mrs.allows(&sge, false))
     }
 
+    /// Returns the payload if it lies in one piece that the adapter may (still) read, and the work
+    /// request does not fail on this side.
+    #[inline]
+    pub(crate) fn readable_piece(&self, mrs: &mut MrCache) -> Option<Piece> {
+        if self.is_long || self.piece_count != 1 || self.fault.is_some() {
+            return None;
+        }
+        let piece = self.pieces[0];
+        let sge = Sge { addr: piece.addr, len: self.len, lkey: self.lkeys[0] };
+        (self.is_inline || mrs.allows(&sge, false)).then_some(piece)
+    }
+
     /// Returns true if the adapter may (still) write the result of a READ or an atomic.
     pub(crate) fn is_writable(&self, mrs: &mut MrCache) -> bool {
         !self.is_inline && self.sges().all(|sge| sge.len == 0 || mrs.allows(&sge, true))

@@ -210,6 +210,37 @@ impl Batch {
         Ok(place)
     }
 
+    /// Adds a datagram as [`Batch::push`] does, whose payload is one piece that is copied
+    /// ([`Batch::is_copied`]), under a framing with a check of the headers only
+    /// ([`Framing::has_short_check`]).
+    #[inline]
+    pub(crate) fn push_short<const N: usize>(
+        &mut self,
+        framing: &mut Framing,
+        to: &SocketAddr,
+        via: Via,
+        header: &[u8; N],
+        payload: Piece,
+    ) -> Result<usize, Gone> {
+        let start = self.arena.len();
+        assert!(!self.is_full() && start + self.room_bytes <= self.arena.capacity());
+        let trailer_len = framing.trailer_len(payload.len);
+        let len = N + payload.len + trailer_len;
+        let mut header = *header;
+        framing.finish_headers(&mut header);
+        let mut trailer = [0; Framing::TRAILER_MAX];
+        framing.finish_trailer(&header, len, &mut trailer[..trailer_len]);
+        self.arena.extend_from_slice(&header);
+        let copied = memory::copy_out(payload.addr, payload.len, &mut self.arena);
+        copied.inspect_err(|_| self.arena.truncate(start))?;
+        self.arena.extend_from_slice(&trailer[..trailer_len]);
+        let iov_start = self.pieces.len();
+        self.push_arena(start);
+        let (place, iov_end) = (self.packets.len(), self.pieces.len());
+        self.packets.push(Packet { place, to: *to, via, len, iov_start, iov_end });
+        Ok(place)
+    }
+
     /// Adds the trailer of a datagram of `len` bytes, whose headers are in the arena.
     #[inline]
     fn push_trailer(
@@ -270,6 +301,24 @@ impl Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing::Packets;
+
+    #[test]
+    fn a_short_datagram_is_the_same_on_both_ways() {
+        let to = "127.0.0.1:9".parse().unwrap();
+        let mut framing = Framing::Packets(Packets::new([127, 0, 0, 1].into(), false));
+        let memory: Vec<u8> = (0..600).map(|i| (i * 7) as u8).collect();
+        let header: [u8; 12] = std::array::from_fn(|at| at as u8 + 1);
+        for len in 1..=COPY_BYTES {
+            let piece = Piece { addr: memory[3..].as_ptr() as usize as u64, len };
+            let mut batch = Batch::new(&framing, 48, 1 << 12);
+            batch.push(&mut framing, to, Via::Path(1), &header, [piece].into_iter()).unwrap();
+            batch.push_short(&mut framing, &to, Via::Path(1), &header, piece).unwrap();
+            let [long, short] = batch.packets() else { unreachable!("two packets were pushed") };
+            assert_eq!(batch.copy(long), batch.copy(short));
+            assert_eq!((short.place, short.len, short.to), (1, long.len, long.to));
+        }
+    }
 
     #[test]
     fn datagram_is_header_then_payload_whether_copied_or_not() {

@@ -19,6 +19,7 @@ mod lint;
 mod post;
 mod receive;
 mod serve;
+mod short;
 #[cfg(test)]
 mod tests;
 mod trace;

@@ -27,6 +27,9 @@ impl RcSide {
         if is_wanted() {
             self.lint_packet(datagram);
         }
+        if self.take_short_send(now, datagram) {
+            return;
+        }
         let (at, head, len) = (time(now), datagram.head, datagram.len());
         let result = if self.shell.is_from_memory {
             self.endpoint.handle_joined(at, head, len)

@@ -94,29 +94,51 @@ impl RcSide {
     /// Returns false if the general path is needed; then nothing has happened yet.
     fn serve_short(&mut self, data: &SendData, payload: Payload<'_>) -> Result<bool, Reject> {
         let Some(end) = data.end.filter(|end| end.invalidate.is_none()) else { return Ok(false) };
-        let shell = &mut self.shell;
-        let Some(wqe) = shell.rq.front() else { return Ok(false) };
-        let fits = end.total <= wqe.capacity
-            && wqe.is_writable_at(&mut shell.recv_mrs, 0, end.total as usize);
-        if !fits || !shell.has_own_receives() {
+        if !self.fits_first_receive(end.total) {
             return Ok(false);
         }
         self.takes_receives = true;
-        if shell.deal_not_ready() {
+        if self.shell.deal_not_ready() {
             return Err(Reject::NotReady);
         }
-        let Some(wqe) = shell.rq.front() else { return Ok(false) };
-        if wqe.fill(0, payload.split_at(end.total as usize).0).is_err() {
-            return Ok(false);
+        Ok(self.fill_first_receive(end.total, payload, end.imm, end.is_solicited))
+    }
+
+    /// Returns true if a message of `len` bytes can go into the first receive of the queue pair's
+    /// own queue.
+    #[inline]
+    pub(super) fn fits_first_receive(&mut self, len: u32) -> bool {
+        let shell = &mut self.shell;
+        if !shell.has_own_receives() {
+            return false;
         }
-        self.carried.received_bytes += u64::from(end.total);
+        let Some(wqe) = shell.rq.front() else { return false };
+        len <= wqe.capacity && wqe.is_writable_at(&mut shell.recv_mrs, 0, len as usize)
+    }
+
+    /// Completes the first receive, which takes it, with a message. Returns false if its memory is
+    /// gone.
+    #[inline]
+    pub(super) fn fill_first_receive(
+        &mut self,
+        len: u32,
+        payload: Payload<'_>,
+        imm: Option<u32>,
+        is_solicited: bool,
+    ) -> bool {
+        let shell = &mut self.shell;
+        let Some(wqe) = shell.rq.front() else { return false };
+        if wqe.fill(0, payload.split_at(len as usize).0).is_err() {
+            return false;
+        }
+        self.carried.received_bytes += u64::from(len);
         let wr_id = wqe.wr_id;
         shell.rq.drop_first();
-        shell.complete_recv(wr_id, &self.peer_name, end.total as usize, end.imm, false);
+        shell.complete_recv(wr_id, &self.peer_name, len as usize, imm, false);
         if let Some(done) = shell.recvs_done.last_mut() {
-            done.is_solicited = end.is_solicited;
+            done.is_solicited = is_solicited;
         }
-        Ok(true)
+        true
     }
 
     /// Puts a part of a message into its receive.

@@ -114,8 +114,12 @@ impl RcSide {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
         let mut joined_left = if self.has_long { self.room_for_joined(peer) } else { 0 };
+        let takes_short = joined_left == 0 && self.takes_short_sends();
         let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
         while room(self, ack.is_some()) {
+            if takes_short && self.push_short_send(now, &peer) {
+                continue;
+            }
             let joined = if self.takes_kernel { 0 } else { joined_left.min(JOINED_BYTES) };
             // Not copied right after it was written, which would stall the processor.
             let polled = self.endpoint.poll_joined(time(now), &mut header, joined);
@@ -156,7 +160,7 @@ impl RcSide {
         if has_room { JOINED_BURST_BYTES } else { 0 }
     }
 
-    fn push(&mut self, now: Instant, peer: SocketAddr, out: &Transmit, header: &[u8]) {
+    pub(super) fn push(&mut self, now: Instant, peer: SocketAddr, out: &Transmit, header: &[u8]) {
         if self.shell.is_traced() {
             self.trace_transmit(out, header);
         }
@@ -244,7 +248,7 @@ impl RcSide {
 
     /// Handles a packet whose bytes cannot be sent.
     #[cold]
-    fn give_up(&mut self, now: Instant, leaving: Leaving, status: RcStatus) {
+    pub(super) fn give_up(&mut self, now: Instant, leaving: Leaving, status: RcStatus) {
         match leaving {
             Leaving::Acknowledgement | Leaving::Headers => {}
             Leaving::Request(index) => {
