@@ -17,35 +17,37 @@ pub(super) fn of(words: &[[u8; 8]], rest: &[u8]) -> u32 {
     ::crc32c::crc32c_append(::crc32c::crc32c(words.as_flattened()), rest)
 }
 
-/// Computes the CRC32C of `word` and a base transport header, of which streams of short messages
-/// have one for each.
+/// Computes the CRC32C of `word` and a header of `N` bytes, a multiple of four.
 #[inline]
-pub(super) fn of_header(word: [u8; 8], header: &[u8; 12]) -> u32 {
+pub(super) fn of_header<const N: usize>(word: [u8; 8], header: &[u8; N]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {
         // SAFETY: the processor has the instruction.
-        return unsafe { of_header_at_once(word, header) };
+        return unsafe { of_header_unrolled(word, header) };
     }
     of(&[word], header)
 }
 
-/// Computes the same with three instructions.
+/// Computes the same without a loop, because the length is known.
 ///
 /// # Safety
 /// The processor has SSE 4.2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
 #[allow(unused_unsafe, reason = "what it calls is safe here from Rust 1.87 on")]
-unsafe fn of_header_at_once(word: [u8; 8], header: &[u8; 12]) -> u32 {
+unsafe fn of_header_unrolled<const N: usize>(word: [u8; 8], header: &[u8; N]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u32, _mm_crc32_u64};
 
-    let [a, b, c, d, e, f, g, h, last @ ..] = *header;
-    let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    const { assert!(N % 4 == 0, "a header is made of words of four bytes") };
+    let (whole, half) = as_chunks::<8>(header);
     // SAFETY: the processor has the instructions, as the caller says.
     unsafe {
-        let crc = _mm_crc32_u64(u64::from(u32::MAX), u64::from_le_bytes(word));
-        let crc = _mm_crc32_u64(crc, first);
-        !_mm_crc32_u32(crc as u32, u32::from_le_bytes(last))
+        let mut crc = _mm_crc32_u64(u64::from(u32::MAX), u64::from_le_bytes(word));
+        for bytes in whole {
+            crc = _mm_crc32_u64(crc, u64::from_le_bytes(*bytes));
+        }
+        let crc = crc as u32;
+        !half.first_chunk().map_or(crc, |last| _mm_crc32_u32(crc, u32::from_le_bytes(*last)))
     }
 }
 
@@ -110,9 +112,16 @@ mod tests {
 
     #[test]
     fn a_header_is_checked_like_any_bytes() {
-        let word = *b"a length";
-        let header: [u8; 12] = std::array::from_fn(|at| (at * 37 + 5) as u8);
-        assert_eq!(of_header(word, &header), of(&[word], &header));
+        fn check<const N: usize>() {
+            let word = *b"a length";
+            let header: [u8; N] = std::array::from_fn(|at| (at * 37 + 5) as u8);
+            assert_eq!(of_header(word, &header), of(&[word], &header), "{N} bytes");
+        }
+        check::<0>();
+        check::<4>();
+        check::<12>();
+        check::<16>();
+        check::<28>();
     }
 
     #[test]
