@@ -198,13 +198,15 @@ pub struct Transmit {
     pub is_repeated: bool,
 }
 
-/// A SEND of one packet to send now: a base transport header is in the caller's buffer, then come
-/// the whole payload of the work request, `pad` zero bytes and the ICRC.
+/// A packet of a SEND or WRITE to send now: a base transport header is in the caller's buffer, then
+/// come payload of the work request, `pad` zero bytes and the ICRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShortSend {
+pub struct BarePacket {
     /// The work request.
     pub id: WrId,
-    /// Bytes of its payload, at least 1.
+    /// The offset of the payload in it.
+    pub offset: u32,
+    /// Bytes of payload, at least 1.
     pub len: u32,
     /// Zero bytes behind the payload, 0..=3.
     pub pad: u8,

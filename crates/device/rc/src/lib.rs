@@ -44,8 +44,8 @@ pub use config::{Access, Config, Mtu, ReceiveAttr, SendAttr, Service};
 pub use endpoint::{Endpoint, State};
 pub use error::{DropReason, PostError, Reject, Status};
 pub use event::{
-    Arrival, Atomic, AtomicOp, Cause, Event, Payload, Range, ReadData, Received, Right, SendData,
-    SendEnd, ShortArrival, ShortSend, Transmit, Verify, WriteData, WriteReceive,
+    Arrival, Atomic, AtomicOp, BarePacket, Cause, Event, Payload, Range, ReadData, Received, Right,
+    SendData, SendEnd, ShortArrival, Transmit, Verify, WriteData, WriteReceive,
 };
 pub use id::{Psn, WrId};
 pub use request::{MESSAGE_MAX_BYTES, Operation, Remote, SendRequest};

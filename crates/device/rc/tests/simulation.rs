@@ -260,7 +260,7 @@ fn run(seed: u64) -> u64 {
     run_by([true, false], seed).digest()
 }
 
-/// Runs with SENDs of one packet on the short way, or not, alternately.
+/// Runs with packets on the short ways, or not, alternately.
 fn run_by(short_ways: [bool; 2], seed: u64) -> Pair {
     let mut run = Run::new(seed);
     run.pair.hosts.iter_mut().for_each(|host| host.short_ways = short_ways);
@@ -283,8 +283,8 @@ fn the_same_seed_runs_the_same_way() {
 }
 
 #[test]
-fn the_short_way_changes_nothing() {
-    explore("simulation", "the_short_way", 500, |seed| {
+fn short_ways_change_nothing() {
+    explore("simulation", "short_ways", 500, |seed| {
         let [long, short, mixed] =
             [[false; 2], [true; 2], [true, false]].map(|ways| run_by(ways, seed));
         let stats = |pair: &Pair| pair.hosts.each_ref().map(|host| *host.engine.stats());
@@ -298,14 +298,24 @@ fn the_short_way_changes_nothing() {
 }
 
 #[test]
-fn sends_of_one_packet_take_the_short_way() {
+fn packets_with_one_header_take_the_short_ways() {
     let mut pair = Pair::new(&Setup::default(), 1);
     pair.hosts.iter_mut().for_each(|host| host.short_ways = [true; 2]);
     for id in 0..10 {
-        pair.hosts[1].post_receive(id, 100);
-        let request = SendRequest::new(WrId(id), Operation::Send, 64);
-        pair.hosts[0].post(pair.now, request, vec![id as u8; 64]);
+        pair.hosts[1].post_receive(id, 3000);
+        // Three packets each time: one alone, then two of one message.
+        let write = Operation::Write(Remote { va: BASE, rkey: KEY });
+        let op = if id % 2 == 0 { Operation::Send } else { write };
+        for (id, op, len) in [(2 * id, Operation::Send, 64), (2 * id + 1, op, 300)] {
+            pair.hosts[0].post(
+                pair.now,
+                SendRequest::new(WrId(id), op, len),
+                vec![7; len as usize],
+            );
+        }
     }
+    (10..20).for_each(|id| pair.hosts[1].post_receive(id, 3000));
     assert!(pair.run_until_done(SECOND_NS));
-    assert_eq!(pair.hosts.each_ref().map(|host| host.shorts), [10, 10]);
+    // The first packet of a WRITE says where to; messages of two packets arrive by the long way.
+    assert_eq!(pair.hosts.each_ref().map(|host| host.shorts), [25, 10]);
 }

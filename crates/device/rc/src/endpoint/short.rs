@@ -1,27 +1,23 @@
-//! The short way of SENDs of one packet.
+//! The short ways of packets with a base transport header only.
 
 use super::{Endpoint, State};
 use crate::wire::{Bth, Kind, Opcode, Transport, icrc, pad_of};
-use crate::{Instant, Psn, Service, ShortArrival, ShortSend};
+use crate::{BarePacket, Instant, Psn, Service, ShortArrival};
 
 /// The first byte of a SEND of one packet.
 const SEND_ONLY: u8 = Opcode { transport: Transport::Rc, kind: Kind::SendOnly }.to_byte();
 
 impl Endpoint {
-    /// Returns the next packet if it is a SEND of one packet with payload over a reliable
-    /// connection, leaves for the first time, and no answer is to leave before it. Its headers,
-    /// written to `header`, are a base transport header. Anything else is left to
+    /// Returns the next packet if it belongs to a SEND or WRITE over a reliable connection, has
+    /// payload and no header but a base transport header, leaves for the first time, and no answer
+    /// is to leave before it. The header is written to `header`. Anything else is left to
     /// [`Endpoint::poll_transmit`], which returns the same packet at a higher price.
     #[inline]
-    pub fn poll_short_send(
-        &mut self,
-        now: Instant,
-        header: &mut [u8; Bth::LEN],
-    ) -> Option<ShortSend> {
+    pub fn poll_bare(&mut self, now: Instant, header: &mut [u8; Bth::LEN]) -> Option<BarePacket> {
         if self.state != State::Sending || self.responder.precedes_requests() {
             return None;
         }
-        self.requester.next_short(now, &mut self.shared, header)
+        self.requester.next_bare(now, &mut self.shared, header)
     }
 
     /// Returns the message of a packet that [`Endpoint::handle_packet`] would take as a SEND of one

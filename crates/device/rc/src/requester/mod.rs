@@ -5,12 +5,12 @@
 //! `una`.
 
 mod acknowledge;
+mod bare;
 mod early;
 mod local;
 mod queue;
 mod response;
 mod retry;
-mod short;
 mod transmit;
 mod window;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rc::wire::Bth;
 use rc::{
-    Arrival, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range, Received, Reject,
-    Remote, Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
+    Arrival, BarePacket, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range,
+    Received, Reject, Remote, Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
 };
 
 /// The address of the target memory.
@@ -73,9 +73,9 @@ pub struct Host {
     pub is_slow: bool,
     /// Packets are joined up to this many bytes (RC-1.15), alternately.
     pub joined_bytes: [u32; 2],
-    /// SENDs of one packet take the short way, alternately.
+    /// Packets with a base transport header only take the short ways, alternately.
     pub short_ways: [bool; 2],
-    /// Messages that did.
+    /// Packets that did.
     pub shorts: u64,
 }
 
@@ -271,8 +271,9 @@ impl Host {
         loop {
             self.joined_bytes.swap(0, 1);
             self.short_ways.swap(0, 1);
-            if self.short_ways[0] {
-                if let Some(packet) = self.next_short(now) {
+            // A packet by this way has no others joined to it.
+            if self.short_ways[0] && self.joined_bytes[0] == 0 {
+                if let Some(packet) = self.next_bare(now) {
                     return Some(packet);
                 }
             }
@@ -283,14 +284,15 @@ impl Host {
         }
     }
 
-    /// Returns the next packet if it is a SEND of one packet, by the way that is for these only.
-    fn next_short(&mut self, now: Instant) -> Option<Vec<u8>> {
+    /// Returns the next packet if it has a base transport header only, by the way that is for these.
+    fn next_bare(&mut self, now: Instant) -> Option<Vec<u8>> {
         loop {
             let mut header = [0; HEADER_MAX];
-            let short = self.engine.poll_short_send(now, header.first_chunk_mut()?)?;
+            let bare = self.engine.poll_bare(now, header.first_chunk_mut()?)?;
             self.shorts += 1;
-            let payload = Payload::Request { id: short.id, offset: 0, len: short.len };
-            let (header_len, pad) = (Bth::LEN, short.pad);
+            let BarePacket { id, offset, len, pad } = bare;
+            let payload = Payload::Request { id, offset, len };
+            let header_len = Bth::LEN;
             let out = Transmit { header_len, payload, pad, joined: 0, is_repeated: false };
             if let Some(packet) = self.fill(now, &out, &header) {
                 return Some(packet);

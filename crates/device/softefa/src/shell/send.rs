@@ -210,17 +210,17 @@ impl Shell {
         self.batch.push(&mut self.framing, to, via, header, self.sq.part(index, offset, len))
     }
 
-    /// Adds a datagram as [`Shell::push`] does, whose payload is one short piece; see
-    /// [`Batch::push_short`].
+    /// Adds a datagram as [`Shell::push`] does, whose payload is one piece; see
+    /// [`Batch::push_bare`].
     #[inline]
-    pub(crate) fn push_short<const N: usize>(
+    pub(crate) fn push_bare<const N: usize>(
         &mut self,
         to: &SocketAddr,
         via: Via,
         header: &[u8; N],
         payload: Piece,
     ) -> Result<usize, Gone> {
-        self.batch.push_short(&mut self.framing, to, via, header, payload)
+        self.batch.push_bare(&mut self.framing, to, via, header, payload)
     }
 
     /// Returns the batch.

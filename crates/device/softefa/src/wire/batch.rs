@@ -210,11 +210,10 @@ impl Batch {
         Ok(place)
     }
 
-    /// Adds a datagram as [`Batch::push`] does, whose payload is one piece that is copied
-    /// ([`Batch::is_copied`]), under a framing with a check of the headers only
-    /// ([`Framing::has_short_check`]).
+    /// Adds a datagram as [`Batch::push`] does, whose payload is one piece, under a framing with a
+    /// check of the headers only ([`Framing::has_short_check`]).
     #[inline]
-    pub(crate) fn push_short<const N: usize>(
+    pub(crate) fn push_bare<const N: usize>(
         &mut self,
         framing: &mut Framing,
         to: &SocketAddr,
@@ -230,12 +229,19 @@ impl Batch {
         framing.finish_headers(&mut header);
         let mut trailer = [0; Framing::TRAILER_MAX];
         framing.finish_trailer(&header, len, &mut trailer[..trailer_len]);
-        self.arena.extend_from_slice(&header);
-        let copied = memory::copy_out(payload.addr, payload.len, &mut self.arena);
-        copied.inspect_err(|_| self.arena.truncate(start))?;
-        self.arena.extend_from_slice(&trailer[..trailer_len]);
         let iov_start = self.pieces.len();
-        self.push_arena(start);
+        self.arena.extend_from_slice(&header);
+        let trailer_at = if payload.len <= self.copy_bytes {
+            let copied = memory::copy_out(payload.addr, payload.len, &mut self.arena);
+            copied.inspect_err(|_| self.arena.truncate(start))?;
+            start
+        } else {
+            self.push_arena(start);
+            self.pieces.push(payload);
+            self.arena.len()
+        };
+        self.arena.extend_from_slice(&trailer[..trailer_len]);
+        self.push_arena(trailer_at);
         let (place, iov_end) = (self.packets.len(), self.pieces.len());
         self.packets.push(Packet { place, to: *to, via, len, iov_start, iov_end });
         Ok(place)
@@ -304,19 +310,20 @@ mod tests {
     use crate::framing::Packets;
 
     #[test]
-    fn a_short_datagram_is_the_same_on_both_ways() {
+    fn a_bare_datagram_is_the_same_on_both_ways() {
         let to = "127.0.0.1:9".parse().unwrap();
         let mut framing = Framing::Packets(Packets::new([127, 0, 0, 1].into(), false));
-        let memory: Vec<u8> = (0..600).map(|i| (i * 7) as u8).collect();
+        let memory: Vec<u8> = (0..5000).map(|i| (i * 7) as u8).collect();
         let header: [u8; 12] = std::array::from_fn(|at| at as u8 + 1);
-        for len in 1..=COPY_BYTES {
+        for len in (1..COPY_BYTES + 5).chain([4096]) {
             let piece = Piece { addr: memory[3..].as_ptr() as usize as u64, len };
             let mut batch = Batch::new(&framing, 48, 1 << 12);
             batch.push(&mut framing, to, Via::Path(1), &header, [piece].into_iter()).unwrap();
-            batch.push_short(&mut framing, &to, Via::Path(1), &header, piece).unwrap();
-            let [long, short] = batch.packets() else { unreachable!("two packets were pushed") };
-            assert_eq!(batch.copy(long), batch.copy(short));
-            assert_eq!((short.place, short.len, short.to), (1, long.len, long.to));
+            batch.push_bare(&mut framing, &to, Via::Path(1), &header, piece).unwrap();
+            let [long, bare] = batch.packets() else { unreachable!("two packets were pushed") };
+            assert_eq!(batch.copy(long), batch.copy(bare));
+            assert_eq!((bare.place, bare.len, bare.to), (1, long.len, long.to));
+            assert_eq!(bare.iov_end - bare.iov_start, long.iov_end - long.iov_start);
         }
     }
 

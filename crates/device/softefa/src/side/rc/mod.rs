@@ -10,6 +10,7 @@
 //! receives wait for the next turn, so that they leave together with the answer of a program that
 //! answers at once.
 
+mod bare;
 mod connect;
 mod count;
 mod harvest;
@@ -19,7 +20,6 @@ mod lint;
 mod post;
 mod receive;
 mod serve;
-mod short;
 #[cfg(test)]
 mod tests;
 mod trace;
