@@ -424,6 +424,48 @@ fn acknowledgements_of_a_stream_take_memory() {
     assert!(through * 2 > sent, "{through} of {sent} acknowledgements went through memory");
 }
 
+/// A program that asks for few completions waits for those, so what leads to one leaves with it.
+#[test]
+fn a_completion_behind_many_messages_without_waits_for_no_poll() {
+    let held: u32 = (0..20).map(|_| held_rounds()).sum();
+    assert!(held > 0, "no post waited for others");
+}
+
+/// Sends rounds of messages of which the last one alone has a completion, until something is
+/// repeated. Returns in how many rounds posts waited before the last one, which lets none wait.
+fn held_rounds() -> u32 {
+    let (a, b) = pair_of(&config(WireChoice::Udp, ""), QpKind::Rc, 1 << 12, &Link::default());
+    let count = |counter| a.device.counters().get(counter);
+    let mut held = 0;
+    for round in 0..100 {
+        (0..100).for_each(|id| b.post_recv(id, 0, 8));
+        let before = count(Counter::TxPkts);
+        let bytes = [a.sge(0, 8)];
+        for id in 0..99 {
+            let quiet = SendWr { signaled: false, ..wr(id, SendOp::Send, &bytes) };
+            a.qp.post_send(&quiet).unwrap();
+        }
+        let is_held = count(Counter::TxPkts) < before + 99;
+        post(&a, 99, SendOp::Send, &bytes);
+        if count(Counter::RetransPkts) > 0 {
+            // The window may be too small for a round now.
+            break;
+        }
+        // The first rounds open the window, and are those of a program that nobody knows yet.
+        if round >= 20 && is_held {
+            held += 1;
+            let sent = count(Counter::TxPkts) - before;
+            assert!(sent >= 100, "round {round}: {sent} of 100");
+        }
+        let (mut received, mut ended) = (0, 0);
+        while received < 100 || ended == 0 {
+            ended += a.cq.poll(16, |_| {});
+            received += b.cq.poll(16, |_| {});
+        }
+    }
+    held
+}
+
 /// Requests of a stream go through memory again while earlier ones are still in the kernel, even if
 /// the stream never pauses.
 #[test]

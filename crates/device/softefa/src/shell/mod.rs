@@ -116,6 +116,10 @@ pub(crate) struct Shell {
     pub(crate) recvs_done: Vec<Completion>,
     pub(crate) unsent_messages: u32,
     unsent_bytes: u32,
+    /// The number of messages without a completion since the last one with a completion.
+    unsignaled: u32,
+    /// A message with a completion follows many without, and has not been offered to the wire.
+    ends_row: bool,
     unsent_max: UnsentMax,
     holding: Holding,
     pub(crate) unpolled: Arc<Unpolled>,
@@ -238,6 +242,8 @@ impl Shell {
             recvs_done: Vec::new(),
             unsent_messages: 0,
             unsent_bytes: 0,
+            unsignaled: 0,
+            ends_row: false,
             unsent_max: UnsentMax::new(init.kind, init.sq_depth),
             holding: Holding::new(device.sends_at_once),
             unpolled,

@@ -17,13 +17,16 @@ use crate::wire::{Batch, Impossible, Via};
 /// The number of posted messages, not yet offered to the wire, from which on a post transmits by
 /// itself.
 const UNSENT_MESSAGES: u32 = 64;
-/// The number for a connection. Its window is 128 packets: a quarter of them is in flight, one is
-/// being received and one acknowledged while the program posts the last one.
+/// The number for a connection through memory, and the least through the kernel, where a call costs
+/// as much as twenty posts. Its window is 128 packets: a quarter of them is in flight, one is being
+/// received and one acknowledged while the program posts the last one.
 const UNSENT_MESSAGES_OF_CONNECTION: u32 = 32;
 /// The number for SRD through the kernel, with a queue twice as deep: several messages share a
 /// datagram, and the other half is in flight meanwhile.
 const UNSENT_MESSAGES_OF_KERNEL: u32 = 128;
 const UNSENT_BYTES: u32 = 56 << 10;
+/// A message with a completion behind so many without ends a burst: the program waits for it.
+const UNSIGNALED_MESSAGES: u32 = 32;
 
 /// The number of unsent messages from which on a queue transmits by itself.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +47,9 @@ impl UnsentMax {
             }
             QpKind::Ud => (UNSENT_MESSAGES, UNSENT_MESSAGES),
             QpKind::Rc | QpKind::Uc | QpKind::XrcInitiator | QpKind::XrcTarget => {
-                (UNSENT_MESSAGES_OF_CONNECTION, UNSENT_MESSAGES_OF_CONNECTION)
+                let of_kernel =
+                    (sq_depth / 2).clamp(UNSENT_MESSAGES_OF_CONNECTION, UNSENT_MESSAGES);
+                (UNSENT_MESSAGES_OF_CONNECTION, of_kernel)
             }
         };
         Self { memory, kernel, now: memory }
@@ -53,7 +58,9 @@ impl UnsentMax {
 
 /// Returns true if the posts fill a burst.
 pub(super) fn is_burst(shell: &Shell) -> bool {
-    shell.unsent_messages >= shell.unsent_max.now || shell.unsent_bytes >= UNSENT_BYTES
+    shell.unsent_messages >= shell.unsent_max.now
+        || shell.unsent_bytes >= UNSENT_BYTES
+        || shell.ends_row
 }
 
 impl Shell {
@@ -107,6 +114,12 @@ impl Shell {
     pub(crate) fn insert(&mut self, wr: &SendWr<'_>, signaled: bool, len: u32) -> Option<u32> {
         let index = self.sq.insert(wr, signaled, len)?;
         self.unsent_messages += 1;
+        if signaled {
+            self.ends_row |= self.unsignaled >= UNSIGNALED_MESSAGES;
+            self.unsignaled = 0;
+        } else {
+            self.unsignaled += 1;
+        }
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
         if !wr.op.is_rdma() {
             self.sends.count += 1;
@@ -142,7 +155,7 @@ impl Shell {
 
     /// Notes that all posts are offered to the wire.
     pub(super) fn begin_transmitting(&mut self) {
-        (self.unsent_messages, self.unsent_bytes) = (0, 0);
+        (self.unsent_messages, self.unsent_bytes, self.ends_row) = (0, 0, false);
     }
 
     /// Returns how a datagram to `to` leaves that would leave by `via`. A device with a key does
