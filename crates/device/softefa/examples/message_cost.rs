@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use common::{Side, roce, side_of, wr};
+use softefa::counters::Counter;
 use softefa::{Ah, CompletionOp, Config, QpKind, Remote, SendOp, Sge, WireChoice};
 
 /// Number of messages of a stream between two polls of the receiver.
@@ -45,12 +46,14 @@ fn main() {
     let through_memory = name.strip_suffix("-memory");
     let wire = if through_memory.is_some() { WireChoice::Auto } else { WireChoice::Udp };
     let kind = through_memory.unwrap_or(&name);
-    let is_known = match (kind.strip_prefix("rc-"), count) {
-        (Some(kind), Some(count)) => run(&Pair::connected(wire), kind, count),
-        (None, Some(count)) => run(&Pair::of_datagrams(wire), kind, count),
-        (_, None) => false,
+    let (pair, kind) = match kind.strip_prefix("rc-") {
+        Some(kind) => (Pair::connected(wire), kind),
+        None => (Pair::of_datagrams(wire), kind),
     };
-    if is_known {
+    if through_memory.is_some() {
+        pair.open_rings();
+    }
+    if count.is_some_and(|count| run(&pair, kind, count)) {
         println!("handled {}", count.unwrap());
     } else {
         println!(
@@ -95,6 +98,20 @@ impl Pair {
         Self { sides: [a, b], ahs: None }
     }
 
+    /// Sends until both sides have a ring to the other one, which takes time that this clock would
+    /// not show.
+    fn open_rings(&self) {
+        let is_open = |side: &Side| side.device.counters().get(Counter::TxMemoryPkts) > 0;
+        for _ in 0..1000 {
+            exchange(self, 32);
+            if self.sides.iter().all(is_open) {
+                return;
+            }
+            NOW_NS.fetch_add(1_000_000, Ordering::Relaxed);
+        }
+        panic!("no ring opened");
+    }
+
     fn post(&self, from: usize, op: SendOp, sges: &[Sge]) {
         let posted = match &self.ahs {
             Some(ahs) => wr(1, &ahs[from], self.sides[1 - from].qp.qpn(), op, sges),
@@ -107,6 +124,10 @@ impl Pair {
 /// Sends messages of 64 bytes back and forth, `count` in both directions together.
 #[inline(never)]
 fn ping(pair: &Pair, count: u64) {
+    exchange(pair, count);
+}
+
+fn exchange(pair: &Pair, count: u64) {
     for round in 0..count {
         let from = round as usize % 2;
         let to = &pair.sides[1 - from];
