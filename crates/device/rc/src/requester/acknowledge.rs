@@ -120,9 +120,12 @@ impl Requester {
 
     /// Completes the oldest work request.
     pub(super) fn complete_front(&mut self, status: Status, shared: &mut Shared) {
-        if let Some(entry) = self.queue.pop_front() {
+        if let Some(front) = self.queue.front() {
+            let id = front.request.id;
+            // An entry is long, and nobody needs the rest of it.
+            self.queue.pop_front();
             self.cursor = self.cursor.saturating_sub(1);
-            shared.events.push_back(Event::Completed { id: entry.request.id, status });
+            shared.events.push_back(Event::Completed { id, status });
         }
     }
 

@@ -65,6 +65,9 @@ impl Entry {
         if matches!(self.request.op, Operation::Flush(..)) {
             return 0;
         }
+        if self.packets == 1 && from < to {
+            return u64::from(self.request.len);
+        }
         let at = |seq: Seq| self.offset(seq.since(self.first), mtu);
         u64::from(at(to)) - u64::from(at(from))
     }

@@ -83,7 +83,7 @@ impl Bth {
     }
 
     /// Writes the header to the start of `out`, which has room.
-    #[inline]
+    #[inline(always)] // So that it is made of what the caller has in registers.
     pub fn emit(&self, out: &mut [u8]) {
         let flag = |on: bool, bit: u32| u32::from(on) << bit;
         let kind = u32::from(self.opcode.to_byte()) << 24
