@@ -284,7 +284,7 @@ impl Host {
         }
     }
 
-    /// Returns the next packet if it has a base transport header only, by the way that is for these.
+    /// Returns the next packet if it has a base transport header only, by the way for these.
     fn next_bare(&mut self, now: Instant) -> Option<Vec<u8>> {
         loop {
             let mut header = [0; HEADER_MAX];
