@@ -1,7 +1,7 @@
 //! Outputs of the engine.
 
 use crate::id::Seq;
-use crate::wire::{Feth, NakCode};
+use crate::wire::{Bth, Feth, NakCode};
 use crate::{Remote, Status, WrId};
 
 /// The result of a received packet.
@@ -198,10 +198,10 @@ pub struct Transmit {
     pub is_repeated: bool,
 }
 
-/// A packet of a SEND or WRITE to send now: a base transport header is in the caller's buffer, then
-/// come payload of the work request, `pad` zero bytes and the ICRC.
+/// A plain packet to send now: the headers are in the caller's buffer, then come payload of the
+/// work request, `pad` zero bytes and the ICRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BarePacket {
+pub struct PlainPacket {
     /// The work request.
     pub id: WrId,
     /// The offset of the payload in it.
@@ -210,17 +210,32 @@ pub struct BarePacket {
     pub len: u32,
     /// Zero bytes behind the payload, 0..=3.
     pub pad: u8,
+    /// Bytes of the header buffer in use: a base transport header, and in the first packet of a
+    /// WRITE an RDMA header.
+    pub header_len: usize,
 }
 
-/// A SEND of one packet that has arrived.
+/// A plain message of one packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortArrival {
     /// Bytes of the message, at least 1.
     pub len: u32,
+    /// The memory that a WRITE goes to; check key, right and all bytes. `None` for a SEND, which
+    /// goes into the next receive.
+    pub target: Option<Remote>,
     /// Wake programs that wait for such messages.
     pub is_solicited: bool,
     pub(crate) wants_ack: bool,
     pub(crate) seq: Seq,
+}
+
+impl ShortArrival {
+    /// Returns where in the packet the payload begins.
+    #[must_use]
+    #[inline]
+    pub const fn payload_at(&self) -> usize {
+        if self.target.is_some() { crate::PLAIN_HEADER_MAX } else { Bth::LEN }
+    }
 }
 
 impl Transmit {

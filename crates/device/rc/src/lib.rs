@@ -44,8 +44,8 @@ pub use config::{Access, Config, Mtu, ReceiveAttr, SendAttr, Service};
 pub use endpoint::{Endpoint, State};
 pub use error::{DropReason, PostError, Reject, Status};
 pub use event::{
-    Arrival, Atomic, AtomicOp, BarePacket, Cause, Event, Payload, Range, ReadData, Received, Right,
-    SendData, SendEnd, ShortArrival, Transmit, Verify, WriteData, WriteReceive,
+    Arrival, Atomic, AtomicOp, Cause, Event, Payload, PlainPacket, Range, ReadData, Received,
+    Right, SendData, SendEnd, ShortArrival, Transmit, Verify, WriteData, WriteReceive,
 };
 pub use id::{Psn, WrId};
 pub use request::{MESSAGE_MAX_BYTES, Operation, Remote, SendRequest};
@@ -54,3 +54,6 @@ pub use time::Instant;
 
 /// Size in bytes of the header buffer that [`Endpoint::poll_transmit`] fills.
 pub const HEADER_MAX: usize = 48;
+
+/// Size in bytes of the header buffer that [`Endpoint::poll_plain`] fills.
+pub const PLAIN_HEADER_MAX: usize = wire::Bth::LEN + wire::Reth::LEN;

@@ -298,24 +298,19 @@ fn short_ways_change_nothing() {
 }
 
 #[test]
-fn packets_with_one_header_take_the_short_ways() {
+fn plain_packets_take_the_short_ways() {
     let mut pair = Pair::new(&Setup::default(), 1);
     pair.hosts.iter_mut().for_each(|host| host.short_ways = [true; 2]);
-    for id in 0..10 {
-        pair.hosts[1].post_receive(id, 3000);
-        // Three packets each time: one alone, then two of one message.
-        let write = Operation::Write(Remote { va: BASE, rkey: KEY });
-        let op = if id % 2 == 0 { Operation::Send } else { write };
-        for (id, op, len) in [(2 * id, Operation::Send, 64), (2 * id + 1, op, 300)] {
-            pair.hosts[0].post(
-                pair.now,
-                SendRequest::new(WrId(id), op, len),
-                vec![7; len as usize],
-            );
+    let write = Operation::Write(Remote { va: BASE, rkey: KEY });
+    for round in 0..10 {
+        // Two messages of one packet, and two of two packets.
+        for (op, len) in [(Operation::Send, 64), (write, 8), (Operation::Send, 300), (write, 300)] {
+            let id = WrId(pair.hosts[0].buffers.len() as u64);
+            pair.hosts[0].post(pair.now, SendRequest::new(id, op, len), vec![7; len as usize]);
         }
+        (0..2).for_each(|more| pair.hosts[1].post_receive(2 * round + more, 300));
     }
-    (10..20).for_each(|id| pair.hosts[1].post_receive(id, 3000));
     assert!(pair.run_until_done(SECOND_NS));
-    // The first packet of a WRITE says where to; messages of two packets arrive by the long way.
-    assert_eq!(pair.hosts.each_ref().map(|host| host.shorts), [25, 10]);
+    // Messages of two packets arrive by the long way.
+    assert_eq!(pair.hosts.each_ref().map(|host| host.shorts), [60, 20]);
 }

@@ -1,8 +1,8 @@
 //! The public API of the endpoint: everything that a host calls. The algorithms are elsewhere.
 
 mod joined;
+mod plain;
 mod receive;
-mod short;
 mod state;
 
 use std::collections::VecDeque;

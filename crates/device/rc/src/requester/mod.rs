@@ -5,9 +5,9 @@
 //! `una`.
 
 mod acknowledge;
-mod bare;
 mod early;
 mod local;
+mod plain;
 mod queue;
 mod response;
 mod retry;

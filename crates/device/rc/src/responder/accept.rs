@@ -98,7 +98,7 @@ impl Responder {
         (is_ready && psn == self.expected.psn()).then_some(self.expected)
     }
 
-    /// The host has performed a SEND of one packet, which is still the expected packet; returns
+    /// The host has performed a message of one packet, which is still the expected packet; returns
     /// false if it is not.
     #[inline]
     pub(crate) fn accept_short(&mut self, short: &ShortArrival) -> bool {

@@ -96,6 +96,12 @@ impl Responder {
         }
     }
 
+    /// Returns whether the peer may write.
+    #[inline]
+    pub(crate) const fn may_write(&self) -> bool {
+        self.attr.access.write
+    }
+
     /// Refuses a packet that is invalid whatever the host would answer.
     fn refuse_packet(&mut self, shared: &Shared) -> DropReason {
         if !Self::is_reliable(shared) {

@@ -35,11 +35,13 @@ impl Reth {
     /// Length in bytes.
     pub const LEN: usize = 16;
 
-    pub(super) fn read(b: &[u8]) -> Self {
+    #[inline]
+    pub(crate) fn read(b: &[u8]) -> Self {
         Self { va: long(b, 0), rkey: word(b, 8), dma_len: word(b, 12) }
     }
 
-    pub(super) fn write(&self, out: &mut [u8]) {
+    #[inline]
+    pub(crate) fn write(&self, out: &mut [u8]) {
         out[..8].copy_from_slice(&self.va.to_be_bytes());
         out[8..12].copy_from_slice(&self.rkey.to_be_bytes());
         out[12..16].copy_from_slice(&self.dma_len.to_be_bytes());

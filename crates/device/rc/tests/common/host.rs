@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rc::wire::Bth;
 use rc::{
-    Arrival, BarePacket, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, Range,
+    Arrival, DropReason, Endpoint, Event, HEADER_MAX, Instant, Payload, PlainPacket, Range,
     Received, Reject, Remote, Right, SendData, SendRequest, Status, Transmit, WrId, WriteReceive,
 };
 
@@ -73,7 +73,7 @@ pub struct Host {
     pub is_slow: bool,
     /// Packets are joined up to this many bytes (RC-1.15), alternately.
     pub joined_bytes: [u32; 2],
-    /// Packets with a base transport header only take the short ways, alternately.
+    /// Plain packets take the short ways, alternately.
     pub short_ways: [bool; 2],
     /// Packets that did.
     pub shorts: u64,
@@ -145,22 +145,36 @@ impl Host {
         Ok(())
     }
 
-    /// Performs a SEND of one packet for which the next receive has room; false for anything else.
+    /// Performs a plain message of one packet that can be put where it belongs; false for anything
+    /// else.
     fn take_short(&mut self, packet: &[u8]) -> bool {
-        let Some(short) = self.engine.peek_short_send(packet, packet.len()) else { return false };
-        let len = short.len as usize;
-        let has_room = |receive: &Receive| receive.fault.is_none() && len <= receive.bytes.len();
+        let Some(short) = self.engine.peek_short(packet, packet.len()) else { return false };
+        let (at, len) = (short.payload_at(), short.len as usize);
+        let bytes = &packet[at..at + len];
+        let is_done = match short.target {
+            Some(remote) => {
+                let range = Range { remote, len: short.len };
+                let memory = self.memory_of(range, Right::Write);
+                memory.map(|memory| memory.copy_from_slice(bytes)).is_ok()
+            }
+            None => self.receive_short(bytes),
+        };
+        if is_done {
+            self.engine.accept_short(&short);
+            self.shorts += 1;
+        }
+        is_done
+    }
+
+    fn receive_short(&mut self, bytes: &[u8]) -> bool {
+        let has_room =
+            |receive: &Receive| receive.fault.is_none() && bytes.len() <= receive.bytes.len();
         if self.current.is_some() || !self.receives.front().is_some_and(has_room) {
             return false;
         }
-        let mut receive = self.receives.pop_front().expect("looked at above");
-        receive.bytes.truncate(len);
-        receive.bytes.copy_from_slice(&packet[Bth::LEN..Bth::LEN + len]);
-        let Receive { id, bytes, .. } = receive;
-        let (status, imm, invalidated) = (Status::Ok, None, None);
+        let Receive { id, .. } = self.receives.pop_front().expect("looked at above");
+        let (bytes, status, imm, invalidated) = (bytes.to_vec(), Status::Ok, None, None);
         self.done.push(Done::Receive { id, status, bytes, imm, invalidated });
-        self.engine.accept_short_send(&short);
-        self.shorts += 1;
         true
     }
 
@@ -273,7 +287,7 @@ impl Host {
             self.short_ways.swap(0, 1);
             // A packet by this way has no others joined to it.
             if self.short_ways[0] && self.joined_bytes[0] == 0 {
-                if let Some(packet) = self.next_bare(now) {
+                if let Some(packet) = self.next_plain(now) {
                     return Some(packet);
                 }
             }
@@ -284,15 +298,14 @@ impl Host {
         }
     }
 
-    /// Returns the next packet if it has a base transport header only, by the way for these.
-    fn next_bare(&mut self, now: Instant) -> Option<Vec<u8>> {
+    /// Returns the next packet if it is plain, by the way for these.
+    fn next_plain(&mut self, now: Instant) -> Option<Vec<u8>> {
         loop {
             let mut header = [0; HEADER_MAX];
-            let bare = self.engine.poll_bare(now, header.first_chunk_mut()?)?;
+            let plain = self.engine.poll_plain(now, header.first_chunk_mut()?)?;
             self.shorts += 1;
-            let BarePacket { id, offset, len, pad } = bare;
+            let PlainPacket { id, offset, len, pad, header_len } = plain;
             let payload = Payload::Request { id, offset, len };
-            let header_len = Bth::LEN;
             let out = Transmit { header_len, payload, pad, joined: 0, is_repeated: false };
             if let Some(packet) = self.fill(now, &out, &header) {
                 return Some(packet);

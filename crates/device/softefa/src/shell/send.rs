@@ -118,7 +118,7 @@ impl Shell {
             self.ends_row |= self.unsignaled >= UNSIGNALED_MESSAGES;
             self.unsignaled = 0;
         } else {
-            self.unsignaled += 1;
+            self.unsignaled = self.unsignaled.saturating_add(1);
         }
         self.unsent_bytes = self.unsent_bytes.saturating_add(len);
         if !wr.op.is_rdma() {
@@ -224,16 +224,16 @@ impl Shell {
     }
 
     /// Adds a datagram as [`Shell::push`] does, whose payload is one piece; see
-    /// [`Batch::push_bare`].
+    /// [`Batch::push_plain`].
     #[inline]
-    pub(crate) fn push_bare<const N: usize>(
+    pub(crate) fn push_plain<const N: usize>(
         &mut self,
         to: &SocketAddr,
         via: Via,
         header: &[u8; N],
         payload: Piece,
     ) -> Result<usize, Gone> {
-        self.batch.push_bare(&mut self.framing, to, via, header, payload)
+        self.batch.push_plain(&mut self.framing, to, via, header, payload)
     }
 
     /// Returns the batch.

@@ -213,7 +213,7 @@ impl Batch {
     /// Adds a datagram as [`Batch::push`] does, whose payload is one piece, under a framing with a
     /// check of the headers only ([`Framing::has_short_check`]).
     #[inline]
-    pub(crate) fn push_bare<const N: usize>(
+    pub(crate) fn push_plain<const N: usize>(
         &mut self,
         framing: &mut Framing,
         to: &SocketAddr,
@@ -310,7 +310,7 @@ mod tests {
     use crate::framing::Packets;
 
     #[test]
-    fn a_bare_datagram_is_the_same_on_both_ways() {
+    fn a_plain_datagram_is_the_same_on_both_ways() {
         let to = "127.0.0.1:9".parse().unwrap();
         let mut framing = Framing::Packets(Packets::new([127, 0, 0, 1].into(), false));
         let memory: Vec<u8> = (0..5000).map(|i| (i * 7) as u8).collect();
@@ -319,11 +319,11 @@ mod tests {
             let piece = Piece { addr: memory[3..].as_ptr() as usize as u64, len };
             let mut batch = Batch::new(&framing, 48, 1 << 12);
             batch.push(&mut framing, to, Via::Path(1), &header, [piece].into_iter()).unwrap();
-            batch.push_bare(&mut framing, &to, Via::Path(1), &header, piece).unwrap();
-            let [long, bare] = batch.packets() else { unreachable!("two packets were pushed") };
-            assert_eq!(batch.copy(long), batch.copy(bare));
-            assert_eq!((bare.place, bare.len, bare.to), (1, long.len, long.to));
-            assert_eq!(bare.iov_end - bare.iov_start, long.iov_end - long.iov_start);
+            batch.push_plain(&mut framing, &to, Via::Path(1), &header, piece).unwrap();
+            let [long, plain] = batch.packets() else { unreachable!("two packets were pushed") };
+            assert_eq!(batch.copy(long), batch.copy(plain));
+            assert_eq!((plain.place, plain.len, plain.to), (1, long.len, long.to));
+            assert_eq!(plain.iov_end - plain.iov_start, long.iov_end - long.iov_start);
         }
     }
 

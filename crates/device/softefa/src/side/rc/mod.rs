@@ -10,13 +10,13 @@
 //! receives wait for the next turn, so that they leave together with the answer of a program that
 //! answers at once.
 
-mod bare;
 mod connect;
 mod count;
 mod harvest;
 mod kernel_traffic;
 mod lapses;
 mod lint;
+mod plain;
 mod post;
 mod receive;
 mod serve;

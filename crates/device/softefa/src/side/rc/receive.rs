@@ -27,7 +27,7 @@ impl RcSide {
         if is_wanted() {
             self.lint_packet(datagram);
         }
-        if self.take_short_send(now, datagram) {
+        if self.take_short(now, datagram) {
             return;
         }
         let (at, head, len) = (time(now), datagram.head, datagram.len());

@@ -167,12 +167,9 @@ impl RcSide {
         }
         let memory = self.check(data.range, Right::Write)?;
         if data.len > 0 {
-            let to = memory + u64::from(data.offset);
             let bytes = payload.split_at(data.len as usize).0;
-            place(bytes, to).map_err(|Gone| Reject::Access)?;
-            self.is_written = true;
-            self.carried.received_bytes += u64::from(data.len);
-            self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, u64::from(data.len));
+            let placed = self.place_written(memory + u64::from(data.offset), bytes);
+            placed.map_err(|Gone| Reject::Access)?;
         }
         if let Some(WriteReceive { imm, is_solicited, .. }) = data.receive {
             if let Some(wqe) = self.current.take() {
@@ -183,6 +180,17 @@ impl RcSide {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Puts bytes that the peer writes to `to`, which it may write.
+    #[inline]
+    pub(super) fn place_written(&mut self, to: u64, bytes: Payload<'_>) -> Result<(), Gone> {
+        place(bytes, to)?;
+        let len = bytes.len() as u64;
+        self.is_written = true;
+        self.carried.received_bytes += len;
+        self.shell.device.counters.add(Counter::RdmaWriteRecvBytes, len);
         Ok(())
     }
 

@@ -114,10 +114,10 @@ impl RcSide {
         let mut ack: Option<(Transmit, [u8; HEADER_MAX])> = None;
         let mut header = [0; HEADER_MAX];
         let mut joined_left = if self.has_long { self.room_for_joined(peer) } else { 0 };
-        let takes_bare = joined_left == 0 && self.takes_bare_packets();
+        let takes_plain = joined_left == 0 && self.takes_plain_packets();
         let room = |this: &Self, has_ack| this.leaving.len() + usize::from(has_ack) < MAX_PACKETS;
         while room(self, ack.is_some()) {
-            if takes_bare && self.push_bare_packet(now, &peer) {
+            if takes_plain && self.push_plain_packet(now, &peer) {
                 continue;
             }
             let joined = if self.takes_kernel { 0 } else { joined_left.min(JOINED_BYTES) };
