@@ -285,32 +285,25 @@ impl Host {
         loop {
             self.joined_bytes.swap(0, 1);
             self.short_ways.swap(0, 1);
-            // A packet by this way has no others joined to it.
-            if self.short_ways[0] && self.joined_bytes[0] == 0 {
-                if let Some(packet) = self.next_plain(now) {
-                    return Some(packet);
-                }
-            }
-            let out = self.engine.poll_joined(now, &mut header, self.joined_bytes[0])?;
+            let out = self.poll(now, &mut header)?;
             if let Some(packet) = self.fill(now, &out, &header) {
                 return Some(packet);
             }
         }
     }
 
-    /// Returns the next packet if it is plain, by the way for these.
-    fn next_plain(&mut self, now: Instant) -> Option<Vec<u8>> {
-        loop {
-            let mut header = [0; HEADER_MAX];
-            let plain = self.engine.poll_plain(now, header.first_chunk_mut()?)?;
-            self.shorts += 1;
-            let PlainPacket { id, offset, len, pad, header_len } = plain;
-            let payload = Payload::Request { id, offset, len };
-            let out = Transmit { header_len, payload, pad, joined: 0, is_repeated: false };
-            if let Some(packet) = self.fill(now, &out, &header) {
-                return Some(packet);
+    /// Asks for the next packet, by the way for plain ones first if it is its turn.
+    fn poll(&mut self, now: Instant, header: &mut [u8; HEADER_MAX]) -> Option<Transmit> {
+        // A packet by this way has no others joined to it.
+        if self.short_ways[0] && self.joined_bytes[0] == 0 {
+            if let Some(plain) = self.engine.poll_plain(now, header.first_chunk_mut()?) {
+                self.shorts += 1;
+                let PlainPacket { id, offset, len, pad, header_len } = plain;
+                let payload = Payload::Request { id, offset, len };
+                return Some(Transmit { header_len, payload, pad, joined: 0, is_repeated: false });
             }
         }
+        self.engine.poll_joined(now, header, self.joined_bytes[0])
     }
 
     fn fill(&mut self, now: Instant, out: &Transmit, header: &[u8]) -> Option<Vec<u8>> {
