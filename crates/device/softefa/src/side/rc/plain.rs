@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rc::wire::{Bth, Reth};
+use rc::wire::Bth;
 use rc::{
     PLAIN_HEADER_MAX, Payload, PlainPacket, Range, ShortArrival, Status as RcStatus, Transmit,
 };
@@ -16,9 +16,6 @@ use crate::lint::is_wanted;
 use crate::memory::Piece;
 use crate::mr::Right;
 use crate::wire::Via;
-
-/// Length of the headers of the first packet of a WRITE.
-const WRITE_HEADERS_LEN: usize = Bth::LEN + Reth::LEN;
 
 impl RcSide {
     /// Returns true if nobody looks at each packet or alters it, so that packets may take the
@@ -46,7 +43,7 @@ impl RcSide {
             Some(bth) if packet.header_len == Bth::LEN => {
                 shell.push_plain::<{ Bth::LEN }>(peer, via, bth, payload)
             }
-            _ => shell.push_plain::<WRITE_HEADERS_LEN>(peer, via, &header, payload),
+            _ => shell.push_plain(peer, via, &header, payload),
         };
         let leaving = Leaving::Request(index);
         match pushed {
